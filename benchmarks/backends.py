@@ -2,8 +2,8 @@
 
     python benchmarks/backends.py                     # those that are installed; minutes
 
-Small networks on synthetic data, dropout off; TensorFlow's figures are those that tests hold each backend against
-(`tests/support/first_steps.py`, which derives the bound). Prints a Markdown table.
+Small networks on synthetic data, dropout off; TensorFlow's figures are those that tests hold each
+backend against (`tests/support/first_steps.py`, which derives the bound). Prints a Markdown table.
 """
 
 import json
@@ -49,7 +49,10 @@ def main(one: bool) -> None:
                 stdout=subprocess.PIPE,
                 check=True,
             )
-            rows += [[recipe, title, *cells] for recipe, *cells in json.loads(done.stdout.splitlines()[-1])]
+            rows += [
+                [recipe, title, *cells]
+                for recipe, *cells in json.loads(done.stdout.splitlines()[-1])
+            ]
     click.echo(f"| {' | '.join(_HEADS)} |\n|{' --- |' * len(_HEADS)}")
     click.echo("\n".join(f"| {' | '.join(row)} |" for row in sorted(rows)))
 
@@ -59,7 +62,10 @@ def _measure() -> Any:
     expected = first_steps.read_expected()
     found: dict[str, list[tuple[bool, float, float, float, float, int]]] = {}
     for recipe, optimizer in first_steps.list_cases():
-        mine, theirs = first_steps.begin(first_steps.load_small(recipe, optimizer)), expected[f"{recipe} {optimizer}"]
+        mine, theirs = (
+            first_steps.begin(first_steps.load_small(recipe, optimizer)),
+            expected[f"{recipe} {optimizer}"],
+        )
         steps = list(first_steps.differences(mine, theirs))
         found.setdefault(recipe, []).append(
             (

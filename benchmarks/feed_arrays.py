@@ -1,18 +1,21 @@
-"""What a batch costs on the backends without tf.data: NumPy in a thread, as tfbench makes it there, and Grain.
+"""What a batch costs on the backends without tf.data.
+
+NumPy in a thread, as tfbench makes it there, and Grain.
 
     python benchmarks/feed_arrays.py
     python benchmarks/feed_arrays.py --rounds 10 --seconds 4
 
-Each setup is a process of its own that takes batches of samples in memory, made ahead of their use, and does nothing
-with them; setups take turns. Processor time is that of all threads.
+Each setup is a process of its own that takes batches of samples in memory, made ahead of their use,
+and does nothing with them; setups take turns. Processor time is that of all threads.
 
 - `NumPy in a thread`: what a run does (`tfbench/backends/array_feeding.py`).
 - `Grain, batch by batch`: the same batches, gathered by the same operations, in Grain's threads.
-- `Grain, sample by sample`: as its documentation has it: samples are shuffled, fetched and put together by Grain, in an
-  order of its own; then a batch is converted.
+- `Grain, sample by sample`: as its documentation has it: samples are shuffled, fetched and put
+  together by Grain, in an order of its own; then a batch is converted.
 
-Grain is no requirement of tfbench; where it is not installed, its setups are left out. It has a thread a core, and as
-many batches ahead as NumPy's thread; its own default, 500 batches, would take gigabytes.
+Grain is no requirement of tfbench; where it is not installed, its setups are left out. It has a
+thread a core, and as many batches ahead as NumPy's thread; its own default, 500 batches, would take
+gigabytes.
 """
 
 import functools
@@ -54,7 +57,11 @@ class Case(NamedTuple):
         return f"{self.batch} x {'x'.join(map(str, self.shape))}"
 
 
-CASES = (Case(100, (784,), 60_000), Case(128, (32, 32, 3), 50_000), Case(32, (224, 224, 3), 1_281_167))
+CASES = (
+    Case(100, (784,), 60_000),
+    Case(128, (32, 32, 3), 50_000),
+    Case(32, (224, 224, 3), 1_281_167),
+)
 
 
 class Reading(NamedTuple):
@@ -76,7 +83,9 @@ def by_grain_batches(splits: Splits, batch: int) -> Iterator[Any]:
 
     split, spec = splits.train, splits.spec
     pool = len(split.inputs)
-    draw = functools.lru_cache(2)(functools.partial(order_of_pass, spec=spec, num_samples=split.num_samples, seed=SEED))
+    draw = functools.lru_cache(2)(
+        functools.partial(order_of_pass, spec=spec, num_samples=split.num_samples, seed=SEED)
+    )
 
     def make(step: int) -> tuple[Any, Any]:
         number, offset = divmod(step * batch, split.num_samples)
@@ -106,7 +115,9 @@ def by_grain_samples(splits: Splits, batch: int) -> Iterator[Any]:
             return split.inputs[row], split.targets[row]
 
     samples = grain.MapDataset.source(Samples()).seed(SEED).shuffle().repeat()
-    batches = samples.batch(batch, drop_remainder=True).map(lambda one: (convert(one[0], spec), one[1]))
+    batches = samples.batch(batch, drop_remainder=True).map(
+        lambda one: (convert(one[0], spec), one[1])
+    )
     return iter(batches.to_iter_dataset(read_options()))
 
 
@@ -125,7 +136,11 @@ def read_options() -> Any:
 
 
 NUMPY, SAME_BATCHES = "NumPy in a thread", "Grain, batch by batch"
-SETUPS = {NUMPY: by_numpy, SAME_BATCHES: by_grain_batches, "Grain, sample by sample": by_grain_samples}
+SETUPS = {
+    NUMPY: by_numpy,
+    SAME_BATCHES: by_grain_batches,
+    "Grain, sample by sample": by_grain_samples,
+}
 
 
 def take(setup: str, number: int, seconds: float) -> Reading:
@@ -165,23 +180,31 @@ def measure(setup: str, number: int, seconds: float) -> Reading:
 
 
 def describe(case: Case, found: dict[str, list[Reading]]) -> list[str]:
-    """Returns a row a setup: its rate, the same rounds over those of NumPy, and what a batch takes of the processor."""
+    """Returns a row a setup.
+
+    Its rate, the same rounds over those of NumPy, and what a batch takes of the processor.
+    """
     rows = []
     for setup, readings in found.items():
         rates = [one.batches_per_second for one in readings]
-        ratios = [one / other.batches_per_second for one, other in zip(rates, found[NUMPY], strict=True)]
+        ratios = [
+            one / other.batches_per_second for one, other in zip(rates, found[NUMPY], strict=True)
+        ]
         work = [one.processor_seconds * 1e3 for one in readings]
         rows.append(
-            f"| {case} | {setup} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} to {max(rates):,.0f} "
-            f"| {statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} "
-            f"| {statistics.median(work):.3f} ms | {min(work):.3f} to {max(work):.3f} ms |"
+            f"| {case} | {setup} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} to"
+            f" {max(rates):,.0f} | {statistics.median(ratios):.2f} | {min(ratios):.2f} to"
+            f" {max(ratios):.2f} | {statistics.median(work):.3f} ms | {min(work):.3f} to"
+            f" {max(work):.3f} ms |"
         )
     return rows
 
 
 @click.command()
 @click.option("--rounds", default=5, show_default=True, help="Processes of each setup and batch.")
-@click.option("--seconds", default=2.0, show_default=True, help="For which a process takes batches.")
+@click.option(
+    "--seconds", default=2.0, show_default=True, help="For which a process takes batches."
+)
 @click.option("--serve", hidden=True)
 def main(rounds: int, seconds: float, serve: str | None) -> None:
     """Prints a Markdown table of batches a second and of processor time a batch."""
@@ -198,12 +221,27 @@ def main(rounds: int, seconds: float, serve: str | None) -> None:
             for setup in setups[shift:] + setups[:shift]:
                 found[setup].append(measure(setup, number, seconds))
             click.echo(f"{case}: round {turn + 1}/{rounds}", err=True)
-        if len({one.first_batch for setup in (NUMPY, SAME_BATCHES) for one in found.get(setup, [])}) > 1:
+        if (
+            len(
+                {one.first_batch for setup in (NUMPY, SAME_BATCHES) for one in found.get(setup, [])}
+            )
+            > 1
+        ):
             raise SystemExit(f"{case}: Grain's batches are others than NumPy's")
         rows += describe(case, found)
     head = "| batch | setup | batches/s, median | lowest to highest | over NumPy | rounds' range "
-    click.echo("\n".join([head + "| processor time a batch, median | lowest to highest |", "| --- " * 8 + "|", *rows]))
-    versions = f"NumPy {np.__version__}" + (f", Grain {importlib.metadata.version('grain')}" if has_grain else "")
+    click.echo(
+        "\n".join(
+            [
+                head + "| processor time a batch, median | lowest to highest |",
+                "| --- " * 8 + "|",
+                *rows,
+            ]
+        )
+    )
+    versions = f"NumPy {np.__version__}" + (
+        f", Grain {importlib.metadata.version('grain')}" if has_grain else ""
+    )
     click.echo(f"\n{describe_machine()}, {versions}")
     if not has_grain:
         click.echo("\nGrain is not installed, and its setups are left out: pip install grain")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def describe_machine() -> str:
-    """Returns the day, the processor and its cores, the version of Python, and the load of the last minute."""
+    """Returns date, processor, core count, Python version and one-minute load."""
     today = datetime.datetime.now(datetime.UTC)
     return (
-        f"{today:%Y-%m-%d}, {_name_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"load {os.getloadavg()[0]:.2f}"
+        f"{today:%Y-%m-%d}, {_name_processor()}, {os.cpu_count()} cores, Python"
+        f" {platform.python_version()}, load {os.getloadavg()[0]:.2f}"
     )
 
 

@@ -1,14 +1,17 @@
-"""What tfbench's instruments cost the training: blocks of steps with and without them, taking turns in one process.
+"""What tfbench's instruments cost the training.
+
+Blocks of steps with and without them, taking turns in one process.
 
     python benchmarks/instruments.py
     python benchmarks/instruments.py --recipe mnist_hidden100_mlp --block 500
 
-With them: spans, time breakdown and journal in the measuring process, and a parent that follows the journal as `tfbench
-run` does. Without: nothing is called after a step (Keras's own callback list would read the loss there, which tfbench's
-does not), and the parent is stopped (SIGSTOP). Both kinds of block end with the same
-synchronisation with the device. A block is compared with the mean of the two around it, so that drift cancels out;
-`overhead.py` compares whole processes, whose noise hides a cost of a few per cent. "own work" is what the instruments
-take of the training thread's processor time, which no other process disturbs, for a step and as a share of it.
+With them: spans, time breakdown and journal in the measuring process, and a parent that follows the
+journal as `tfbench run` does. Without: nothing is called after a step (Keras's own callback list
+would read the loss there, which tfbench's does not), and the parent is stopped (SIGSTOP). Both
+kinds of block end with the same synchronisation with the device. A block is compared with the mean
+of the two around it, so that drift cancels out; `overhead.py` compares whole processes, whose noise
+hides a cost of a few per cent. "own work" is what the instruments take of the training thread's
+processor time, which no other process disturbs, for a step and as a share of it.
 """
 
 import math
@@ -40,14 +43,20 @@ def follow(path: str) -> None:
 
 
 class Block(NamedTuple):
-    """What some steps took in all, and the time of the training thread within what is called after each of them."""
+    """Seconds of a block of steps, in all and in the calls after each step.
+
+    Those of the calls are processor time of the training thread.
+    """
 
     seconds: float
     call_seconds: float
 
 
 def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
-    """Returns what each block took; every other one, from the second on, was measured without instruments."""
+    """Returns what each block took.
+
+    Every other one, from the second on, was measured without instruments.
+    """
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     import keras
 
@@ -69,7 +78,9 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
         path = Path(folder) / "run.jsonl"
         journal = Journal(path)
         breakdown = Breakdown(time.perf_counter_ns())
-        parent = multiprocessing.get_context("fork").Process(target=follow, args=(str(path),), daemon=True)
+        parent = multiprocessing.get_context("fork").Process(
+            target=follow, args=(str(path),), daemon=True
+        )
         parent.start()
         clock = SpanClock(
             recipe.measurement,
@@ -128,9 +139,13 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
 
 
 def ratios_of(seconds: list[float]) -> list[float]:
-    """Returns each block with instruments over the geometric mean of those without that are next to it."""
+    """Returns the time of each block with instruments over that of its neighbours.
+
+    Their time, without instruments, is the geometric mean of the two.
+    """
     return [
-        seconds[index] / math.sqrt(seconds[index - 1] * seconds[index + 1]) for index in range(2, len(seconds) - 1, 2)
+        seconds[index] / math.sqrt(seconds[index - 1] * seconds[index + 1])
+        for index in range(2, len(seconds) - 1, 2)
     ]
 
 
@@ -142,12 +157,23 @@ def bootstrap_median(values: list[float]) -> tuple[float, float]:
 
 
 @click.command()
-@click.option("--recipe", "recipes", multiple=True, default=["mnist_mlp", "mnist_hidden100_mlp"], show_default=True)
-@click.option("--block", "block_seconds", default=0.4, show_default=True, help="Seconds of a block, about.")
+@click.option(
+    "--recipe",
+    "recipes",
+    multiple=True,
+    default=["mnist_mlp", "mnist_hidden100_mlp"],
+    show_default=True,
+)
+@click.option(
+    "--block", "block_seconds", default=0.4, show_default=True, help="Seconds of a block, about."
+)
 @click.option("--blocks", default=401, show_default=True)
 def main(recipes: tuple[str, ...], block_seconds: float, blocks: int) -> None:
     """Prints a Markdown table of the time of steps with instruments over that without."""
-    click.echo("| recipe | step | steps a block | blocks | median ratio | 95 % of the median | quartiles | own work |")
+    click.echo(
+        "| recipe | step | steps a block | blocks | median ratio | 95 % of the median | quartiles |"
+        " own work |"
+    )
     click.echo("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for recipe in recipes:
         trial = measure(recipe, 50, 6)
@@ -162,8 +188,9 @@ def main(recipes: tuple[str, ...], block_seconds: float, blocks: int) -> None:
         first, _, third = statistics.quantiles(ratios, n=4)
         step = statistics.median(seconds) / block
         click.echo(
-            f"| {recipe} | {step * 1e3:.2f} ms | {block} | {blocks} | **{statistics.median(ratios):.4f}** "
-            f"| {low:.4f} to {high:.4f} | {first:.4f} to {third:.4f} | {own * 1e6:.1f} us, {own / step:.2%} |"
+            f"| {recipe} | {step * 1e3:.2f} ms | {block} | {blocks} |"
+            f" **{statistics.median(ratios):.4f}** | {low:.4f} to {high:.4f} | {first:.4f} to"
+            f" {third:.4f} | {own * 1e6:.1f} us, {own / step:.2%} |"
         )
     click.echo(f"\n{describe_machine()}")
 

@@ -1,10 +1,10 @@
 """What the rule that all commands judge by costs and finds, on speeds whose truth is planted.
 
-    python benchmarks/judging.py            # ten minutes; ends with 1 and says so where a bound is broken
-    python benchmarks/judging.py --shares   # the table of `estimate_without_farthest`, simulated
+    python benchmarks/judging.py  # ten minutes; ends with 1 and says so where a bound is broken
+    python benchmarks/judging.py --shares  # the table of `estimate_without_farthest`, simulated
 
-Planted speeds are log-normal: `--spread` is the standard deviation of the logarithm of one run's speed. They go through
-`compare`, `find_verdict`, `judge` and `refine`, as they do in the commands.
+Planted speeds are log-normal: `--spread` is the standard deviation of the logarithm of one run's
+speed. They go through `compare`, `find_verdict`, `judge` and `refine`, as they do in the commands.
 """
 
 import dataclasses
@@ -60,10 +60,18 @@ class Figure:
 
 
 def at_most(name: str, before: str, share: float, num: int, bound: float = LARGEST_ALARM) -> Figure:
-    """Returns an alarm rate, which may exceed its bound by what chance explains of so few simulations."""
+    """Returns an alarm rate that may exceed its bound by what chance explains.
+
+    Chance explains more the fewer simulations there are.
+    """
     slack = 2.0 * math.sqrt(bound * (1 - bound) / num)
     return Figure(
-        name=name, before=before, share=share, num=num, bound=f"<= {bound:.0%}", is_met=share <= bound + slack
+        name=name,
+        before=before,
+        share=share,
+        num=num,
+        bound=f"<= {bound:.0%}",
+        is_met=share <= bound + slack,
     )
 
 
@@ -71,11 +79,18 @@ def at_least(name: str, before: str, share: float, num: int, bound: float = LEAS
     """Returns a rate of findings, which may fall short of its bound by what chance explains."""
     slack = 2.0 * math.sqrt(bound * (1 - bound) / num)
     return Figure(
-        name=name, before=before, share=share, num=num, bound=f">= {bound:.0%}", is_met=share >= bound - slack
+        name=name,
+        before=before,
+        share=share,
+        num=num,
+        bound=f">= {bound:.0%}",
+        is_met=share >= bound - slack,
     )
 
 
-def plant_sweep(generator: np.random.Generator, spreads: np.ndarray, effect: float = 1.0) -> Comparison:
+def plant_sweep(
+    generator: np.random.Generator, spreads: np.ndarray, effect: float = 1.0
+) -> Comparison:
     """Compares a sweep of two setups that are equal, but for an effect at the first setting."""
     briefs = []
     for index, batch in enumerate(BATCH_SIZES):
@@ -90,7 +105,10 @@ def plant_sweep(generator: np.random.Generator, spreads: np.ndarray, effect: flo
 
 def says_anything(comparison: Comparison) -> bool:
     """Whether a verdict holds that one setup is faster or slower, or where one overtakes."""
-    return any(re.search(r"^(Use|With) | (faster|slower)\b", sentence) for sentence in find_verdict(comparison))
+    return any(
+        re.search(r"^(Use|With) | (faster|slower)\b", sentence)
+        for sentence in find_verdict(comparison)
+    )
 
 
 def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
@@ -98,9 +116,14 @@ def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> 
     alike = np.full(len(BATCH_SIZES), spread)
     found = [plant_sweep(generator, alike) for _ in range(num)]
     yield at_most(
-        "A/A sweep: anything false in the verdict", "58 %", np.mean([says_anything(one) for one in found]), num
+        "A/A sweep: anything false in the verdict",
+        "58 %",
+        np.mean([says_anything(one) for one in found]),
+        num,
     )
-    clear = [{place.fastest for place in find_standings(one) if len(place.fastest) == 1} for one in found]
+    clear = [
+        {place.fastest for place in find_standings(one) if len(place.fastest) == 1} for one in found
+    ]
     turning = [len(setups) > 1 for setups in clear]
     yield at_most("A/A sweep: a false turning point", "8.8 %", np.mean(turning), num)
 
@@ -113,7 +136,9 @@ def plant_table(
     outliers: float = 0.0,
     num_rounds: int = NUM_ROUNDS,
 ) -> list[Any]:
-    """Judges setups beside the first, at settings of these spreads; returns the speed-ups, setting by setting.
+    """Judges setups beside the first, at settings of these spreads.
+
+    Returns the speed-ups, setting by setting.
 
     Args:
         generator: Of random numbers.
@@ -123,7 +148,9 @@ def plant_table(
         outliers: Share of the second setup's runs that are slow by `OUTLIER`.
         num_rounds: Of each setting.
     """
-    speeds = np.exp(generator.normal(0, 1, (len(spreads), num_setups, num_rounds)) * spreads[:, None, None])
+    speeds = np.exp(
+        generator.normal(0, 1, (len(spreads), num_setups, num_rounds)) * spreads[:, None, None]
+    )
     speeds[0, 1] *= effect
     speeds[:, 1] *= np.where(generator.random(speeds[:, 1].shape) < outliers, OUTLIER, 1.0)
     setups = [
@@ -137,7 +164,10 @@ def plant_table(
 
 
 def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Tables of equal setups whose settings scatter unlike each other; and what is found at one of 16 settings."""
+    """Tables of equal setups whose settings scatter unlike each other.
+
+    And what is found at one of 16 settings.
+    """
     size = len(BATCH_SIZES)
 
     def unlike(num_settings: int) -> np.ndarray:
@@ -152,7 +182,9 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
         ("6 setups x 20 settings, unlike by 1.6 times", 6, "21 %", "85 %", lambda: unlike(20)),
         ("4 settings, one three times as noisy", 2, "", "", lambda: few[:4]),
     )
-    for (name, num_setups, before, held_before, draw), num_rounds in itertools.product(patterns, (NUM_ROUNDS, 2)):
+    for (name, num_setups, before, held_before, draw), num_rounds in itertools.product(
+        patterns, (NUM_ROUNDS, 2)
+    ):
         wrong = held = 0
         for _ in range(num):
             spreads = draw()
@@ -163,23 +195,71 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             yield Figure(name=f"  {num_rounds} rounds: a false + or -", share=wrong / num, num=num)
             yield Figure(name="  the noisiest setting's interval holds", share=held / num, num=num)
             continue
-        yield at_most(f"A/A table, {name}: a false + or -", before, wrong / num, num, bound=LARGEST_TABLE_ALARM)
-        yield at_least("  the noisiest setting's interval holds", held_before, held / num, num, bound=LEAST_HELD)
+        yield at_most(
+            f"A/A table, {name}: a false + or -",
+            before,
+            wrong / num,
+            num,
+            bound=LARGEST_TABLE_ALARM,
+        )
+        yield at_least(
+            "  the noisiest setting's interval holds",
+            held_before,
+            held / num,
+            num,
+            bound=LEAST_HELD,
+        )
     alike = np.full(size, spread)
     effects: tuple[tuple[str, str, float, int, float, Callable[[], np.ndarray]], ...] = (
         ("16 settings is found", "96 %", 0.0, NUM_ROUNDS, LEAST_TABLE_POWER, lambda: alike),
         ("16 settings is found, 2 rounds", "", 0.0, 2, 0.0, lambda: alike),
         ("16 settings is found, 5 rounds", "100 %", 0.0, 5, LEAST_TABLE_POWER, lambda: alike),
-        ("16 settings is found, which are unlike by 1.6 times", "86 %", 0.0, NUM_ROUNDS, 0.0, lambda: unlike(size)),
+        (
+            "16 settings is found, which are unlike by 1.6 times",
+            "86 %",
+            0.0,
+            NUM_ROUNDS,
+            0.0,
+            lambda: unlike(size),
+        ),
         ("4 settings is found", "", 0.0, NUM_ROUNDS, 0.0, lambda: alike[:4]),
-        ("16 settings is found, one of ten runs 30 % slow", "23 %", 0.1, NUM_ROUNDS, 0.0, lambda: alike),
-        ("16 settings is found, one of ten runs 30 % slow, 5 rounds", "47 %", 0.1, 5, 0.0, lambda: alike),
-        ("16 settings is found, one of ten runs 30 % slow, 10 rounds", "71 %", 0.1, 10, 0.0, lambda: alike),
-        ("4 settings is found, one of ten runs 30 % slow", "", 0.1, NUM_ROUNDS, 0.0, lambda: alike[:4]),
+        (
+            "16 settings is found, one of ten runs 30 % slow",
+            "23 %",
+            0.1,
+            NUM_ROUNDS,
+            0.0,
+            lambda: alike,
+        ),
+        (
+            "16 settings is found, one of ten runs 30 % slow, 5 rounds",
+            "47 %",
+            0.1,
+            5,
+            0.0,
+            lambda: alike,
+        ),
+        (
+            "16 settings is found, one of ten runs 30 % slow, 10 rounds",
+            "71 %",
+            0.1,
+            10,
+            0.0,
+            lambda: alike,
+        ),
+        (
+            "4 settings is found, one of ten runs 30 % slow",
+            "",
+            0.1,
+            NUM_ROUNDS,
+            0.0,
+            lambda: alike[:4],
+        ),
     )
     for name, before, outliers, num_rounds, bound, draw in effects:
         tables = (
-            plant_table(generator, draw(), effect=EFFECT, outliers=outliers, num_rounds=num_rounds) for _ in range(num)
+            plant_table(generator, draw(), effect=EFFECT, outliers=outliers, num_rounds=num_rounds)
+            for _ in range(num)
         )
         share = float(np.mean([table[0].judgement == "faster" for table in tables]))
         what = f"{EFFECT - 1:.0%} at one of {name}"
@@ -189,7 +269,10 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             yield Figure(name=what, before=before, share=share, num=num)
     for percent, num_settings, num_rounds in itertools.product((10, 5), (2, size), (3, 5, 10)):
         spreads, effect = alike[:num_settings], 1 + percent / 100
-        tables = (plant_table(generator, spreads, effect=effect, num_rounds=num_rounds) for _ in range(num))
+        tables = (
+            plant_table(generator, spreads, effect=effect, num_rounds=num_rounds)
+            for _ in range(num)
+        )
         share = float(np.mean([table[0].judgement == "faster" for table in tables]))
         what = f"{percent} % at one of {num_settings} settings is found, {num_rounds} rounds"
         yield Figure(name=what, share=share, num=num)
@@ -199,7 +282,9 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
     yield at_most(name, "2.4 %", wrong / num, num, bound=LARGEST_TABLE_ALARM)
 
 
-def simulate_single_runs(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
+def simulate_single_runs(
+    generator: np.random.Generator, num: int, spread: float
+) -> Iterator[Figure]:
     """One run against five of another setup, which scatter a quarter as much."""
     wrong = 0
     for _ in range(num):
@@ -211,11 +296,18 @@ def simulate_single_runs(generator: np.random.Generator, num: int, spread: float
 
 
 def simulate_machines(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Two equal machines in one session each, at three settings; their levels scatter between sessions."""
+    """Two equal machines in one session each, at three settings.
+
+    Their levels scatter between sessions.
+    """
     spread, settings = spread * 4 / 7, range(3)  # runs of a quiet machine, 2 %
 
     def draw(host: str, level: float) -> Runs:
-        return Runs(setup=host, speeds=tuple(np.exp(level + generator.normal(0, spread, NUM_ROUNDS))), host=host)
+        return Runs(
+            setup=host,
+            speeds=tuple(np.exp(level + generator.normal(0, spread, NUM_ROUNDS))),
+            host=host,
+        )
 
     for drift, before in ((0.02, "24 %"), (0.03, "38 %")):
         wrong = 0
@@ -228,29 +320,43 @@ def simulate_machines(generator: np.random.Generator, num: int, spread: float) -
 
 
 def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Checks of code that has not changed, or is 15 % slower, on a machine whose level scatters between sessions."""
+    """Yields how often checks fail, of unchanged code and of 15 % slower code.
+
+    The machine's level scatters between sessions.
+    """
     spread, level, slower = spread * 4 / 7, 0.02, 0.85  # runs of a quiet machine, 2 %
 
     sample = make_sample([(build_result(), 1.0)], group="x")
 
     def draw(num_runs: int, factor: float) -> SpeedSample:
         speeds = factor * np.exp(generator.normal(0, level) + generator.normal(0, spread, num_runs))
-        return dataclasses.replace(sample, run_ids=("x",) * num_runs, samples_per_second=tuple(speeds.tolist()))
+        return dataclasses.replace(
+            sample, run_ids=("x",) * num_runs, samples_per_second=tuple(speeds.tolist())
+        )
 
     def share(num_runs: int, factor: float, limit: float) -> float:
-        checks = (judge_check(draw(num_runs, 1.0), draw(num_runs, factor), limit) for _ in range(num))
+        checks = (
+            judge_check(draw(num_runs, 1.0), draw(num_runs, factor), limit) for _ in range(num)
+        )
         return float(np.mean([check.judgement == "regression" for check in checks]))
 
     for num_runs in (5, 10):
         what = f"check of {num_runs} repeats, level differs by {level:.0%} between sessions"
         before = share(num_runs, 1.0, 0.0)
-        yield at_most(f"{what}: fails", f"{before:.0%}", share(num_runs, 1.0, DEFAULT_FAIL_ABOVE), num)
+        yield at_most(
+            f"{what}: fails", f"{before:.0%}", share(num_runs, 1.0, DEFAULT_FAIL_ABOVE), num
+        )
         before, found = share(num_runs, slower, 0.0), share(num_runs, slower, DEFAULT_FAIL_ABOVE)
         yield at_least(f"  {1 - slower:.0%} slower: fails", f"{before:.0%}", found, num)
 
 
-def plant_search(generator: np.random.Generator, spread: float, second: Callable[[int], float]) -> Crossover:
-    """Searches batch sizes: one setup takes 1 ms + 10 us per sample, the other what `second` returns."""
+def plant_search(
+    generator: np.random.Generator, spread: float, second: Callable[[int], float]
+) -> Crossover:
+    """Searches batch sizes.
+
+    One setup takes 1 ms + 10 us per sample, the other what `second` returns.
+    """
     pairs: dict[int, tuple[Runs, Runs]] = {}
     values, num_left = spread_values(1, 4096, 1), 10
     while values:
@@ -258,7 +364,9 @@ def plant_search(generator: np.random.Generator, spread: float, second: Callable
             runs = []
             for name, step in (("a", 1e-3 + 1e-5 * value), ("b", second(value))):
                 seconds = step * np.exp(generator.normal(0, spread, NUM_ROUNDS))
-                runs.append(Runs(setup=name, speeds=tuple(value / seconds), rounds=tuple(range(NUM_ROUNDS))))
+                runs.append(
+                    Runs(setup=name, speeds=tuple(value / seconds), rounds=tuple(range(NUM_ROUNDS)))
+                )
             pairs[value] = (runs[0], runs[1])
         judged = judge_family([pairs[value] for value in sorted(pairs)])
         points = dict(zip(sorted(pairs), judged, strict=True))
@@ -271,18 +379,42 @@ def plant_search(generator: np.random.Generator, spread: float, second: Callable
 def simulate_searches(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
     """Searches of equals, and of setups that are equal at 400."""
     found = [plant_search(generator, spread, lambda value: 1e-3 + 1e-5 * value) for _ in range(num)]
-    clear = [any(one.judgement != "no measurable difference" for one in search.points.values()) for search in found]
-    yield at_most("A/A search: some size called faster or slower", "23 to 25 %", np.mean(clear), num)
-    yield at_most("A/A search: a crossing is printed", "", np.mean([bool(search.crossings) for search in found]), num)
+    clear = [
+        any(one.judgement != "no measurable difference" for one in search.points.values())
+        for search in found
+    ]
+    yield at_most(
+        "A/A search: some size called faster or slower", "23 to 25 %", np.mean(clear), num
+    )
+    yield at_most(
+        "A/A search: a crossing is printed",
+        "",
+        np.mean([bool(search.crossings) for search in found]),
+        num,
+    )
     truth = 400.0
-    planted = [plant_search(generator, spread, lambda value: 3e-3 + 0.5e-5 * value) for _ in range(num)]
-    yield at_least("a crossing at 400 is found", "", np.mean([len(search.crossings) == 1 for search in planted]), num)
-    within = [search.crossings[0].low <= truth <= search.crossings[0].high for search in planted if search.crossings]
+    planted = [
+        plant_search(generator, spread, lambda value: 3e-3 + 0.5e-5 * value) for _ in range(num)
+    ]
+    yield at_least(
+        "a crossing at 400 is found",
+        "",
+        np.mean([len(search.crossings) == 1 for search in planted]),
+        num,
+    )
+    within = [
+        search.crossings[0].low <= truth <= search.crossings[0].high
+        for search in planted
+        if search.crossings
+    ]
     yield at_least("  and lies between the two sizes that are named", "", np.mean(within), num)
 
 
 def print_shares(generator: np.random.Generator, num: int) -> None:
-    """Prints what is left of the variance of normal values without the farthest, and its degrees of freedom."""
+    """Prints how much variance is left without the farthest of normal values.
+
+    The degrees of freedom of what is left stand beside it.
+    """
     for size in range(3, 11):
         values = np.sort(generator.normal(size=(num, size)))
         left = np.minimum(values[:, 1:].var(axis=1, ddof=1), values[:, :-1].var(axis=1, ddof=1))
@@ -301,16 +433,25 @@ SIMULATIONS = (
 
 @click.command()
 @click.option("--num", default=1000, show_default=True, help="Simulations of each kind.")
-@click.option("--spread", default=0.035, show_default=True, help="Of the logarithm of one run's speed.")
+@click.option(
+    "--spread", default=0.035, show_default=True, help="Of the logarithm of one run's speed."
+)
 @click.option("--seed", default=0, show_default=True)
-@click.option("--shares", is_flag=True, help="Print the table of `estimate_without_farthest` instead.")
+@click.option(
+    "--shares", is_flag=True, help="Print the table of `estimate_without_farthest` instead."
+)
 def main(num: int, spread: float, seed: int, shares: bool) -> None:
     """Prints a Markdown table; ends with 1 if a share is beyond its bound."""
     generator = np.random.default_rng(seed)
     if shares:
         return print_shares(generator, 1000 * num)
-    click.echo(f"{num:,} simulations each, speeds of single runs spread by {spread:.1%}, seed {seed}.\n")
-    click.echo("| what | before | now | standard error | must be | |\n| --- | --- | --- | --- | --- | --- |")
+    click.echo(
+        f"{num:,} simulations each, speeds of single runs spread by {spread:.1%}, seed {seed}.\n"
+    )
+    click.echo(
+        "| what | before | now | standard error | must be | |\n| --- | --- | --- | --- | --- |"
+        " --- |"
+    )
     broken = 0
     for simulate in SIMULATIONS:
         for figure in simulate(generator, num, spread):

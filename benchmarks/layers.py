@@ -1,11 +1,12 @@
-"""What a training step takes with tfbench's layers as they are, over one with those of another checkout.
+"""Step time with tfbench's layers over that with another checkout's layers.
 
     python benchmarks/layers.py --before ../older
     python benchmarks/layers.py --before ../older --recipe svhn_rcnn --batch 16 --pairs 30
 
-Both networks of a recipe are built in one process, from the same weights, and train on the same batch of random numbers
-in turns, a few steps each; every second pair begins with the other. A ratio is that of the two turns of a pair, so that
-what others do on the machine slows both. Processor time counts all threads of the process, which others disturb less.
+Both networks of a recipe are built in one process, from the same weights, and train on the same
+batch of random numbers in turns, a few steps each; every second pair begins with the other. A ratio
+is that of the two turns of a pair, so that what others do on the machine slows both. Processor time
+counts all threads of the process, which others disturb less.
 """
 
 import contextlib
@@ -22,7 +23,12 @@ import click
 import numpy as np
 from footer import describe_machine
 
-CASES = {"mnist_scratch_cnn": 32, "cifar10_convnet": 32, "svhn_rcnn": 8, "imagenet_alexnet": 4}  # batches, small
+CASES = {
+    "mnist_scratch_cnn": 32,
+    "cifar10_convnet": 32,
+    "svhn_rcnn": 8,
+    "imagenet_alexnet": 4,
+}  # batches, small
 TURN_SECONDS = 0.3
 _LAYERS = "tfbench.models.custom_layers"
 
@@ -36,14 +42,15 @@ class Turn(NamedTuple):
 
 @contextlib.contextmanager
 def layers_of(checkout: Path) -> Iterator[None]:
-    """Puts a checkout's layers in the place of tfbench's own, for networks that are built meanwhile."""
+    """Replaces tfbench's layers with a checkout's, for networks built meanwhile."""
     own = {name: module for name, module in sys.modules.items() if name.startswith(f"{_LAYERS}.")}
     for name in own:
         del sys.modules[name]
     try:
         # One of them imports another, which must have been found before.
         for path in sorted(
-            (checkout / "tfbench/models/custom_layers").glob("[!_]*.py"), key=lambda path: path.stem == "convolutions"
+            (checkout / "tfbench/models/custom_layers").glob("[!_]*.py"),
+            key=lambda path: path.stem == "convolutions",
         ):
             name = f"{_LAYERS}.{path.stem}"
             spec = importlib.util.spec_from_file_location(name, path)
@@ -60,7 +67,10 @@ def layers_of(checkout: Path) -> Iterator[None]:
 
 
 def build(name: str, batch: int) -> tuple[Any, Callable[[], float]]:
-    """Returns a recipe's network, compiled, and what trains it for a step and returns the loss so far."""
+    """Returns a recipe's compiled network and a function that trains one step.
+
+    The function returns the loss so far.
+    """
     from tfbench.recipe import files, registry
     from tfbench.worker.compiled_model import build_compiled_model
 
@@ -79,7 +89,9 @@ def take_turn(step: Callable[[], float], num_steps: int) -> Turn:
     wall, processor = time.perf_counter(), time.process_time()
     for _ in range(num_steps):
         step()
-    return Turn((time.perf_counter() - wall) / num_steps, (time.process_time() - processor) / num_steps)
+    return Turn(
+        (time.perf_counter() - wall) / num_steps, (time.process_time() - processor) / num_steps
+    )
 
 
 def compare(name: str, batch: int, before: Path, num_pairs: int) -> list[tuple[Turn, Turn]]:
@@ -91,8 +103,12 @@ def compare(name: str, batch: int, before: Path, num_pairs: int) -> list[tuple[T
     new, new_step = build(name, batch)
     new.set_weights(old.get_weights())
     losses = [step() for step in (old_step, new_step)]  # the first step traces and compiles
-    if not np.isclose(*losses, rtol=1e-4) and not any("dropout" in layer.name for layer in new.layers):
-        raise click.ClickException(f"{name}: the losses of the first step differ: {losses[0]:g} and {losses[1]:g}.")
+    if not np.isclose(*losses, rtol=1e-4) and not any(
+        "dropout" in layer.name for layer in new.layers
+    ):
+        raise click.ClickException(
+            f"{name}: the losses of the first step differ: {losses[0]:g} and {losses[1]:g}."
+        )
     num_steps = max(1, round(TURN_SECONDS / take_turn(new_step, 2).wall))
     pairs = []
     for number in range(num_pairs):
@@ -105,19 +121,40 @@ def compare(name: str, batch: int, before: Path, num_pairs: int) -> list[tuple[T
 
 
 @click.command()
-@click.option("--before", required=True, type=click.Path(exists=True, path_type=Path), help="Another checkout.")
-@click.option("--recipe", "recipes", multiple=True, type=click.Choice(list(CASES)), help="[default: all]")
+@click.option(
+    "--before",
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Another checkout.",
+)
+@click.option(
+    "--recipe", "recipes", multiple=True, type=click.Choice(list(CASES)), help="[default: all]"
+)
 @click.option("--batch", type=click.IntRange(1), help="Samples of a step. [default: small ones]")
 @click.option("--pairs", "num_pairs", default=20, show_default=True, type=click.IntRange(2))
 def main(before: Path, recipes: tuple[str, ...], batch: int | None, num_pairs: int) -> None:
     """Prints a Markdown table of ratios."""
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}
-    head = ["recipe", "batch", "pairs", "step before", "median ratio", "quartiles", "by processor time", "quartiles"]
+    head = [
+        "recipe",
+        "batch",
+        "pairs",
+        "step before",
+        "median ratio",
+        "quartiles",
+        "by processor time",
+        "quartiles",
+    ]
     click.echo(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
     for name in recipes or CASES:
         size = batch or CASES[name]
         pairs = compare(name, size, before.resolve(), num_pairs)
-        cells = [name, f"{size}", f"{len(pairs)}", f"{1e3 * statistics.median(old.wall for old, _ in pairs):.1f} ms"]
+        cells = [
+            name,
+            f"{size}",
+            f"{len(pairs)}",
+            f"{1e3 * statistics.median(old.wall for old, _ in pairs):.1f} ms",
+        ]
         for field in ("wall", "processor"):
             ratios = [getattr(new, field) / getattr(old, field) for old, new in pairs]
             low, median, high = statistics.quantiles(ratios, n=4)

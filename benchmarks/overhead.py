@@ -1,28 +1,35 @@
-"""What tfbench costs the training that it measures: whole-epoch time under `tfbench run` against bare `model.fit`.
+"""What tfbench costs the training that it measures.
 
-    python benchmarks/overhead.py                                   # mnist_mlp and mnist_cnn
+Whole-epoch time under `tfbench run` against bare `model.fit`.
+
+    python benchmarks/overhead.py  # mnist_mlp and mnist_cnn
     python benchmarks/overhead.py --recipe mnist_mlp --pairs 20
-    python benchmarks/overhead.py --backend jax --backend torch     # on other backends than TensorFlow
-    python benchmarks/overhead.py --small                           # small networks, beside plain fit and a bare loop
-    python benchmarks/overhead.py --small --before ../older         # ... and beside another checkout of tfbench
+    python benchmarks/overhead.py --backend jax --backend torch  # on other backends than TensorFlow
+    python benchmarks/overhead.py --small  # small networks, beside plain fit and a bare loop
+    python benchmarks/overhead.py --small --before ../older  # ... and another checkout of tfbench
 
-Both setups train the same model on the same synthetic data, each in a process of its own; the bare setup has no
-callback but one that reads the clock at the end of an epoch. The two take turns, an epoch each: the setup whose turn it
-is not is stopped (SIGSTOP), tfbench's parent process, the one that tracks it and all threads of the backend included,
-so that drift of the machine hits both alike. An epoch is the time from the end of one to the end of the next, less the
-time stopped; validation, journal and tracking are included. The first epoch is left out, since it holds compilation.
+Both setups train the same model on the same synthetic data, each in a process of its own; the bare
+setup has no callback but one that reads the clock at the end of an epoch. The two take turns, an
+epoch each: the setup whose turn it is not is stopped (SIGSTOP), tfbench's parent process, the one
+that tracks it and all threads of the backend included, so that drift of the machine hits both
+alike. An epoch is the time from the end of one to the end of the next, less the time stopped;
+validation, journal and tracking are included. The first epoch is left out, since it holds
+compilation.
 
 Both have, on every backend:
-- the batches that tfbench makes for it, through tf.data or by NumPy in a thread; a model compiled as the recipe says;
+- the batches that tfbench makes for it, through tf.data or by NumPy in a thread; a model compiled
+  as the recipe says;
 - the processor as the only device;
-- your environment, with what sets threads in it (OMP_NUM_THREADS, XLA_FLAGS, ...), and what tfbench changes there;
-- what tfbench sets for the whole process: threads where the recipe names any, determinism, TensorFloat-32, JAX's
-  precision of products, PyTorch's choice of algorithms, Keras's types, and the seed.
-The setup under tfbench alone has clock, callbacks, journal and the two processes that follow it; on TensorFlow it has
-soft placement off, too, by which an operation would move to another device.
+- your environment, with what sets threads in it (OMP_NUM_THREADS, XLA_FLAGS, ...), and what tfbench
+  changes there;
+- what tfbench sets for the whole process: threads where the recipe names any, determinism,
+  TensorFloat-32, JAX's precision of products, PyTorch's choice of algorithms, Keras's types, and
+  the seed.
+The setup under tfbench alone has clock, callbacks, journal and the two processes that follow it; on
+TensorFlow it has soft placement off, too, by which an operation would move to another device.
 
-Large networks hide what the loop around them costs; `--small` looks at those that do not, on TensorFlow alone, as
-`small_networks.py` says.
+Large networks hide what the loop around them costs; `--small` looks at those that do not, on
+TensorFlow alone, as `small_networks.py` says.
 """
 
 import contextlib
@@ -62,7 +69,11 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     from tfbench.worker.data import load_data
     from tfbench.worker.process_settings import set_process_wide
 
-    overrides = {"dataset.data": "synthetic", "distribution.devices": [DEVICE], "training.backend": backend_name}
+    overrides = {
+        "dataset.data": "synthetic",
+        "distribution.devices": [DEVICE],
+        "training.backend": backend_name,
+    }
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
     training = recipe.training
     require_possible(recipe.distribution, training)
@@ -82,7 +93,9 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
         backend.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
         epochs=ENDLESS,
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, batch),
-        validation_data=backend.build_validation_dataset(splits, batch_size=training.validation_batch_size or batch),
+        validation_data=backend.build_validation_dataset(
+            splits, batch_size=training.validation_batch_size or batch
+        ),
         callbacks=[EpochEnds()],
         shuffle=False,
         verbose=0,
@@ -96,7 +109,8 @@ class Setup:
         self._output, self._errors = output, output.with_suffix(".stderr")
         variables = {**os.environ, **worker_variables(backend)}
         with output.open("wb") as stdout, self._errors.open("wb") as stderr:
-            # A session of its own: when a shell ends, the kernel wakes what is stopped in its session.
+            # A session of its own: when a shell ends, the kernel wakes what is stopped in its
+            # session.
             self._process = subprocess.Popen(
                 command,
                 stdout=stdout,
@@ -109,14 +123,19 @@ class Setup:
         self.run_epoch()
 
     def run_epoch(self) -> float:
-        """Lets it run to the end of its next epoch, then stops it; returns the seconds that the epoch took."""
+        """Lets it run to the end of its next epoch, then stops it.
+
+        Returns the seconds that the epoch took.
+        """
         stopped_seconds = 0.0
         if self._stopped_at is not None:
             stopped_seconds = time.perf_counter() - self._stopped_at
             self._signal(signal.SIGCONT)
         while len(self.epoch_ends()) == self._num_epochs:
             if self._process.poll() is not None:
-                raise SystemExit(f"a setup has ended: {self._process.args}\n{self._errors.read_text()}")
+                raise SystemExit(
+                    f"a setup has ended: {self._process.args}\n{self._errors.read_text()}"
+                )
             time.sleep(POLL_SECONDS)
         self._num_epochs = len(self.epoch_ends())
         self._signal(signal.SIGSTOP)
@@ -148,19 +167,40 @@ class TfbenchSetup(Setup):
 
     def __init__(self, recipe: str, backend: str, folder: Path) -> None:
         self._store = folder / "mlruns"
-        command = [sys.executable, "-m", "tfbench", "run", recipe, "--data", "synthetic", "--devices", DEVICE]
+        command = [
+            sys.executable,
+            "-m",
+            "tfbench",
+            "run",
+            recipe,
+            "--data",
+            "synthetic",
+            "--devices",
+            DEVICE,
+        ]
         command += ["--backend", backend, "--epochs", str(ENDLESS), "--store", str(self._store)]
         super().__init__(command, folder / "console.txt", backend)
 
     def epoch_ends(self) -> list[float]:
         """Returns the seconds from the start of training to the end of each epoch."""
-        lines = [line for path in self._store.glob("journals/*.jsonl") for line in path.read_text().split("\n")[:-1]]
-        return [json.loads(line)["epoch"]["elapsed_seconds"] for line in lines if '"kind":"epoch"' in line]
+        lines = [
+            line
+            for path in self._store.glob("journals/*.jsonl")
+            for line in path.read_text().split("\n")[:-1]
+        ]
+        return [
+            json.loads(line)["epoch"]["elapsed_seconds"]
+            for line in lines
+            if '"kind":"epoch"' in line
+        ]
 
     def pids(self) -> list[int]:
         """Returns the measuring process, the one that tracks it, and their parent."""
         with contextlib.suppress(psutil.NoSuchProcess):
-            return [*(child.pid for child in psutil.Process(self._process.pid).children()), *super().pids()]
+            return [
+                *(child.pid for child in psutil.Process(self._process.pid).children()),
+                *super().pids(),
+            ]
         return super().pids()
 
 
@@ -186,13 +226,16 @@ def compare(recipe: str, backend: str, pairs: int) -> str:
             seconds = {name: setups[name].run_epoch() for name in order}
             ratios.append(seconds["tfbench"] / seconds["bare"])
             bare_seconds.append(seconds["bare"])
-            click.echo(f"{recipe}, {backend}, pair {number + 1}/{pairs}: {seconds} ratio {ratios[-1]:.4f}", err=True)
+            click.echo(
+                f"{recipe}, {backend}, pair {number + 1}/{pairs}: {seconds} ratio {ratios[-1]:.4f}",
+                err=True,
+            )
     quartiles = statistics.quantiles(ratios, n=4)
     low, high = bootstrap_median(ratios)
     return (
-        f"| {recipe} | {BACKEND_TITLES[backend]} | {pairs} | {statistics.median(bare_seconds):.3f} s "
-        f"| **{statistics.median(ratios):.4f}** | {low:.4f} to {high:.4f} | {quartiles[0]:.4f} to {quartiles[2]:.4f} "
-        f"| {min(ratios):.4f} to {max(ratios):.4f} |"
+        f"| {recipe} | {BACKEND_TITLES[backend]} | {pairs} | {statistics.median(bare_seconds):.3f}"
+        f" s | **{statistics.median(ratios):.4f}** | {low:.4f} to {high:.4f} | {quartiles[0]:.4f}"
+        f" to {quartiles[2]:.4f} | {min(ratios):.4f} to {max(ratios):.4f} |"
     )
 
 
@@ -204,7 +247,9 @@ def bootstrap_median(values: list[float]) -> tuple[float, float]:
 
 
 @click.command()
-@click.option("--recipe", "recipes", multiple=True, default=["mnist_mlp", "mnist_cnn"], show_default=True)
+@click.option(
+    "--recipe", "recipes", multiple=True, default=["mnist_mlp", "mnist_cnn"], show_default=True
+)
 @click.option(
     "--backend",
     "backends",
@@ -222,7 +267,9 @@ def bootstrap_median(values: list[float]) -> tuple[float, float]:
     help="Small networks, beside plain fit and a loop written by hand; on TensorFlow alone.",
 )
 @click.option(
-    "--before", type=click.Path(exists=True, path_type=Path), help="With --small: another checkout of tfbench."
+    "--before",
+    type=click.Path(exists=True, path_type=Path),
+    help="With --small: another checkout of tfbench.",
 )
 @click.option("--rounds", default=5, show_default=True, help="With --small: turns of each setup.")
 @click.option("--bare", "is_bare", is_flag=True, hidden=True)
@@ -235,7 +282,10 @@ def main(
     rounds: int,
     is_bare: bool,
 ) -> None:
-    """Prints a Markdown table of epoch time under tfbench over bare epoch time, or of small networks' speeds."""
+    """Prints epoch times under tfbench over bare ones, as a Markdown table.
+
+    With --small it prints the speeds of small networks instead.
+    """
     if is_bare:
         bare_fit(recipes[0], backends[0])
         return
@@ -247,7 +297,10 @@ def main(
         return
     rows = [compare(recipe, backend, pairs) for backend in backends for recipe in recipes]
     print_machine()
-    head = "| recipe | backend | pairs of epochs | bare epoch | median ratio | 95 % of the median | quartiles | range |"
+    head = (
+        "| recipe | backend | pairs of epochs | bare epoch | median ratio | 95 % of the median |"
+        " quartiles | range |"
+    )
     click.echo("\n".join([head, "| --- " * 8 + "|", *rows]))
 
 

@@ -1,12 +1,15 @@
-"""How often the interval of a phase of `tfbench profile` holds the truth: simulated, since there one knows it.
+"""How often the interval of a phase of `tfbench profile` holds the truth.
+
+Simulated, since there one knows it.
 
     python benchmarks/phases.py
 
-Plants rounds in which a long phase and a short one take known times, with noise of their own and of the whole machine,
-and in some populations with rounds in which something else held everything up. The interval is made by tfbench's own
-code, `analysis/profile/summary`. The truth is what the mean of the rounds that are kept comes to on average: that of
-100 times as many simulations. Beside it stands Student's t over the rounds that are kept, as if nothing chose them.
-Prints a Markdown table; ends with 1 if an interval holds the truth in less than 92 % of the simulations.
+Plants rounds in which a long phase and a short one take known times, with noise of their own and of
+the whole machine, and in some populations with rounds in which something else held everything up.
+The interval is made by tfbench's own code, `analysis/profile/summary`. The truth is what the mean
+of the rounds that are kept comes to on average: that of 100 times as many simulations. Beside it
+stands Student's t over the rounds that are kept, as if nothing chose them. Prints a Markdown table;
+ends with 1 if an interval holds the truth in less than 92 % of the simulations.
 """
 
 import math
@@ -30,8 +33,13 @@ Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
 
 def of_own_noise(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Returns (simulations, rounds, 2) milliseconds, 2 % and 5 % of noise that the phases have apart."""
-    return np.stack([LONG * (1 + rng.normal(0, 0.02, shape)), SHORT * (1 + rng.normal(0, 0.05, shape))], axis=-1)
+    """Returns milliseconds (simulations, rounds, 2) with noise of either phase.
+
+    The noise is 2 % of the long phase and 5 % of the short one.
+    """
+    return np.stack(
+        [LONG * (1 + rng.normal(0, 0.02, shape)), SHORT * (1 + rng.normal(0, 0.05, shape))], axis=-1
+    )
 
 
 def of_a_machine(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
@@ -85,11 +93,15 @@ def cover(samples: np.ndarray, phase: str, truth: float) -> tuple[float, float]:
 
 
 @click.command()
-@click.option("--simulations", default=2_000, show_default=True, help="Profiles that each share is of.")
+@click.option(
+    "--simulations", default=2_000, show_default=True, help="Profiles that each share is of."
+)
 def main(simulations: int) -> None:
     """Prints how often intervals of phases hold the truth."""
     rng = np.random.default_rng(SEED)
-    click.echo(f"| population | phase | {' | '.join(f'{n} rounds | plain t of them' for n in SIZES)} |")
+    click.echo(
+        f"| population | phase | {' | '.join(f'{n} rounds | plain t of them' for n in SIZES)} |"
+    )
     click.echo("| --- " * (2 + 2 * len(SIZES)) + "|")
     good = True
     for name, draw in POPULATIONS.items():

@@ -1,10 +1,12 @@
-"""What a point of a sweep costs beside training: planning, starting the process, storing, and what is between two runs.
+"""What a point of a sweep costs beside training.
+
+Planning, starting the process, storing, and what is between two runs.
 
     tfbench sweep mnist_mlp --data synthetic --setup "default cpu:0" --setup "mirrored cpu:0,cpu:1"
     python benchmarks/point_cost.py @last --store mlruns
 
-Reads the time breakdowns of the runs of a sweep, which account for the measuring process, and what the
-sweep's record says each run took.
+Reads the time breakdowns of the runs of a sweep, which account for the measuring process, and what
+the sweep's record says each run took.
 """
 
 import datetime
@@ -26,8 +28,10 @@ PARENT = "parent"
 BETWEEN = "between"
 MEANINGS = BREAKDOWN_ENTRIES | {
     "unaccounted": "of the measuring process, in no entry",
-    PARENT: "of tfbench before the measuring process begins and after its end: request, journal, MLflow; in the first "
-    "run of a round, importing the framework for all of its runs",
+    PARENT: (
+        "of tfbench before the measuring process begins and after its end: request, journal,"
+        " MLflow; in the first run of a round, importing the framework for all of its runs"
+    ),
     BETWEEN: "from the end of a run to the beginning of the next: planning, the sweep's record",
 }
 
@@ -55,17 +59,24 @@ def read_points(store: Store, sweep_id: str) -> list[dict[str, float]]:
 
 def add_up(points: list[dict[str, float]], *left_out: str) -> list[float]:
     """Returns the seconds of each point, without those of some entries."""
-    return [sum(seconds for name, seconds in point.items() if name not in left_out) for point in points]
+    return [
+        sum(seconds for name, seconds in point.items() if name not in left_out) for point in points
+    ]
 
 
 def _describe(seconds: list[float]) -> str:
     """Returns the median, the mean and the longest of some times, as cells."""
-    return " | ".join(f"{one:.2f} s" for one in (statistics.median(seconds), statistics.mean(seconds), max(seconds)))
+    return " | ".join(
+        f"{one:.2f} s"
+        for one in (statistics.median(seconds), statistics.mean(seconds), max(seconds))
+    )
 
 
 @click.command()
 @click.argument("sweep", default="@last")
-@click.option("--store", "root", type=click.Path(path_type=Path), default=Path("mlruns"), show_default=True)
+@click.option(
+    "--store", "root", type=click.Path(path_type=Path), default=Path("mlruns"), show_default=True
+)
 def main(sweep: str, root: Path) -> None:
     """Prints what the points of SWEEP cost, as Markdown."""
     store = Store(root)

@@ -18,7 +18,9 @@ USER, PASSWORD, DATABASE = "tracking", "pl4nted", "runs"
 
 
 class Postgres:
-    """A PostgreSQL of its own in a folder; it refuses to run as root, and runs as the user of Debian's package then.
+    """A PostgreSQL of its own in a folder.
+
+    It refuses to run as root, and runs as the user of Debian's package then.
 
     Args:
         folder: Of its data, to which that user has a way.
@@ -36,7 +38,15 @@ class Postgres:
         if self._user:
             for path in (folder, folder / "password"):
                 os.chown(path, self._user.pw_uid, self._user.pw_gid)
-        arguments = ["-D", folder / "data", "-U", USER, "-A", "scram-sha-256", f"--pwfile={folder / 'password'}"]
+        arguments = [
+            "-D",
+            folder / "data",
+            "-U",
+            USER,
+            "-A",
+            "scram-sha-256",
+            f"--pwfile={folder / 'password'}",
+        ]
         self._run("initdb", *arguments, "-E", "UTF8", "--no-sync")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -53,19 +63,43 @@ class Postgres:
         self._end(signal.SIGINT)
 
     def _try_to_start(self) -> bool:
-        """Starts it if it does not run: what a killed one left in memory may keep it from that for a moment."""
+        """Starts it if it does not run.
+
+        What a killed one left in memory may keep it from that for a moment.
+        """
         if self._process is None or self._process.poll() is not None:
-            command = ["-D", self._folder / "data", "-p", str(self.port), "-k", self._folder, "-h", "127.0.0.1"]
+            command = [
+                "-D",
+                self._folder / "data",
+                "-p",
+                str(self.port),
+                "-k",
+                self._folder,
+                "-h",
+                "127.0.0.1",
+            ]
             with (self._folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    [self._programs / "postgres", *command], stdout=log, stderr=log, **self._identity()
+                    [self._programs / "postgres", *command],
+                    stdout=log,
+                    stderr=log,
+                    **self._identity(),
                 )
         made = self._create(DATABASE)
         return not made.returncode or "already exists" in made.stderr
 
     def _create(self, database: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [self._programs / "createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, database],
+            [
+                self._programs / "createdb",
+                "-h",
+                "127.0.0.1",
+                "-p",
+                str(self.port),
+                "-U",
+                USER,
+                database,
+            ],
             env=os.environ | {"PGPASSWORD": PASSWORD},
             capture_output=True,
             text=True,
@@ -85,12 +119,19 @@ class Postgres:
     def _identity(self) -> dict[str, object]:
         if self._user is None:
             return {"cwd": self._folder}
-        return {"cwd": self._folder, "user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
+        return {
+            "cwd": self._folder,
+            "user": self._user.pw_uid,
+            "group": self._user.pw_gid,
+            "extra_groups": [],
+        }
 
 
 def find_programs() -> Path | None:
     """Returns the folder of PostgreSQL's programs, the newest of Debian's."""
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    folders = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3])
+    )
     return folders[-1].parent if folders else None

@@ -1,17 +1,24 @@
-"""How fast small networks train on TensorFlow under tfbench, plain `fit` and a loop written by hand: see `overhead.py`.
+"""Speeds of small networks under tfbench, plain `fit` and a loop by hand.
 
-On TensorFlow alone: its pipelines, functions and samples on the device are what most of the setups differ in.
-Each setup is a process that stays; it is told which network to train, and then to train for a turn, whole epochs
-without validation, while the others wait. What is timed is a turn, from its begin to the end of its last epoch.
+See `overhead.py`.
 
-- `tfbench`: what `tfbench run` does in its measuring process: its input pipeline, its callbacks, a journal.
-- `tfbench, fast` and `tfbench, fast, XLA`: the same with the settings that `tfbench run --fast` tries: the samples on
-  the device, 100 steps a call, without and with XLA. The command takes the faster one.
+On TensorFlow alone: its pipelines, functions and samples on the device are what most of the setups
+differ in. Each setup is a process that stays; it is told which network to train, and then to train
+for a turn, whole epochs without validation, while the others wait. What is timed is a turn, from
+its begin to the end of its last epoch.
+
+- `tfbench`: what `tfbench run` does in its measuring process: its input pipeline, its callbacks, a
+  journal.
+- `tfbench, fast` and `tfbench, fast, XLA`: the same with the settings that `tfbench run --fast`
+  tries: the samples on the device, 100 steps a call, without and with XLA. The command takes the
+  faster one.
 - `before`: `tfbench` of another checkout.
-- `fit, tf.data` and `fit, NumPy`: what a user writes: `model.fit` with arrays that were converted beforehand, through
-  `Dataset.from_tensor_slices(...).shuffle(...).batch(...).prefetch(...)` or as they are.
-- `resident loop`: a `tf.function` that takes its batch from tensors at hand, called in a Python loop; it updates the
-  same metrics as `fit`, reads them at the end of an epoch, and waits for nothing else.
+- `fit, tf.data` and `fit, NumPy`: what a user writes: `model.fit` with arrays that were converted
+  beforehand, through `Dataset.from_tensor_slices(...).shuffle(...).batch(...).prefetch(...)` or as
+  they are.
+- `resident loop`: a `tf.function` that takes its batch from tensors at hand, called in a Python
+  loop; it updates the same metrics as `fit`, reads them at the end of an epoch, and waits for
+  nothing else.
 """
 
 import json
@@ -74,7 +81,11 @@ class Turns:
         if self._done % self._epochs:
             return False
         now, processor = time.perf_counter(), time.process_time()
-        answer(Turn(self._samples * self._epochs, now - self._start, processor - self._processor_start)._asdict())
+        answer(
+            Turn(
+                self._samples * self._epochs, now - self._start, processor - self._processor_start
+            )._asdict()
+        )
         order = sys.stdin.readline().strip()
         self._start, self._processor_start = time.perf_counter(), time.process_time()
         return order != "go"
@@ -96,9 +107,10 @@ def serve(setup: str) -> None:
 
     for line in sys.stdin:
         case = Case(*json.loads(line))
-        overrides = {"dataset.data": "synthetic", "training.global_batch_size": case.batch_size} | SETTINGS.get(
-            setup, {}
-        )
+        overrides = {
+            "dataset.data": "synthetic",
+            "training.global_batch_size": case.batch_size,
+        } | SETTINGS.get(setup, {})
         recipe = files.load_recipe(files.find_recipe(case.recipe), overrides)
         keras.backend.clear_session()
         keras.utils.set_random_seed(recipe.training.seed)
@@ -147,7 +159,9 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
         if is_fast:
             from tfbench.backends.tensorflow import resident
 
-            placed = placement.ResolvedDistribution(None, ("/device:CPU:0",), tf.distribute.get_strategy())
+            placed = placement.ResolvedDistribution(
+                None, ("/device:CPU:0",), tf.distribute.get_strategy()
+            )
             batches = resident.build_resident_training(
                 model, splits, training, placed, steps_per_epoch=steps, first_step=0
             )
@@ -155,7 +169,14 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
             batches = input_pipeline.build_training_dataset(
                 splits, global_batch_size=case.batch_size, seed=training.seed
             )
-        model.fit(batches, epochs=ENDLESS, steps_per_epoch=steps, callbacks=callbacks, shuffle=False, verbose=0)
+        model.fit(
+            batches,
+            epochs=ENDLESS,
+            steps_per_epoch=steps,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        )
         journal.close()
 
 
@@ -173,7 +194,11 @@ def under_fit(splits: Any, model: Any, case: Case, *, is_tf_data: bool) -> None:
 
     options: dict[str, Any] = {"epochs": ENDLESS, "callbacks": [EpochEnds()], "verbose": 0}
     if is_tf_data:
-        batches = tf.data.Dataset.from_tensor_slices((inputs, targets)).shuffle(len(inputs)).batch(case.batch_size)
+        batches = (
+            tf.data.Dataset.from_tensor_slices((inputs, targets))
+            .shuffle(len(inputs))
+            .batch(case.batch_size)
+        )
         model.fit(batches.prefetch(tf.data.AUTOTUNE), **options)
     else:
         model.fit(inputs, targets, batch_size=case.batch_size, **options)
@@ -211,9 +236,15 @@ def in_a_loop(splits: Any, model: Any, case: Case) -> None:
 
 
 def arrays_of(splits: Any) -> tuple[Any, Any]:
-    """Returns the training samples as a user would have them: converted once, before the training."""
+    """Returns the training samples as a user would have them.
+
+    Converted once, before the training.
+    """
     split, spec = splits.train, splits.spec
-    return split.inputs[: split.num_samples].astype("float32") * spec.input_scale, split.targets[: split.num_samples]
+    return (
+        split.inputs[: split.num_samples].astype("float32") * spec.input_scale,
+        split.targets[: split.num_samples],
+    )
 
 
 class Setup:
@@ -233,7 +264,10 @@ class Setup:
         )
 
     def begin(self, case: Case) -> None:
-        """Lets it build the network and train a first turn, which holds compilation; `receive` waits for the end."""
+        """Lets it build the network and train a first turn, which holds compilation.
+
+        `receive` waits for the end.
+        """
         self.send(json.dumps(case))
 
     def run(self) -> Turn:
@@ -257,7 +291,9 @@ class Setup:
         """Waits for the end of a turn."""
         line = self._process.stdout.readline() if self._process.stdout else ""
         if not line:
-            raise SystemExit(f"the setup '{self.name}' has ended; see what it says: {self._process.args}")
+            raise SystemExit(
+                f"the setup '{self.name}' has ended; see what it says: {self._process.args}"
+            )
         return Turn(**json.loads(line))
 
 
@@ -279,27 +315,37 @@ def compare(before: Path | None, rounds: int, cases: tuple[Case, ...] = CASES) -
                 shift = number % len(setups)
                 for setup in setups[shift:] + setups[:shift]:
                     turns[setup.name].append(setup.run())
-                click.echo(f"{case.recipe} batch {case.batch_size}: round {number + 1}/{rounds}", err=True)
+                click.echo(
+                    f"{case.recipe} batch {case.batch_size}: round {number + 1}/{rounds}", err=True
+                )
             for setup in setups:
                 setup.send("end")
             rows += [describe(case, name, turns) for name in turns]
     finally:
         for setup in setups:
             setup.close()
-    head = "| network | batch | setup | samples/s, median | lowest to highest | over `fit, tf.data` | rounds' range "
+    head = (
+        "| network | batch | setup | samples/s, median | lowest to highest | over `fit, tf.data` |"
+        " rounds' range "
+    )
     head += "| over the loop | rounds' range | processor time a step |"
     return "\n".join([head, "| --- " * 10 + "|", *rows])
 
 
 def describe(case: Case, name: str, turns: dict[str, list[Turn]]) -> str:
-    """Returns a setup's row: its speeds, and the same rounds over those of plain `fit`, and of the bare loop."""
+    """Returns a setup's row.
+
+    Its speeds, and the same rounds over those of plain `fit`, and of the bare loop.
+    """
     speeds = [turn.samples / turn.seconds for turn in turns[name]]
     over = []
     for other in (PLAIN, LOOP):
         others = [turn.samples / turn.seconds for turn in turns[other]]
         ratios = [speed / beside for speed, beside in zip(speeds, others, strict=True)]
         over.append(f"{statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f}")
-    work = statistics.median(turn.processor_seconds / turn.samples * case.batch_size for turn in turns[name])
+    work = statistics.median(
+        turn.processor_seconds / turn.samples * case.batch_size for turn in turns[name]
+    )
     return (
         f"| {case.recipe} | {case.batch_size} | {name} | **{statistics.median(speeds):,.0f}** "
         f"| {min(speeds):,.0f} to {max(speeds):,.0f} | {' | '.join(over)} | {work * 1e3:.2f} ms |"

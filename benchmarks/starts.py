@@ -2,8 +2,9 @@
 
     python benchmarks/starts.py mnist_mlp --backend tensorflow
 
-Takes turns between three ways to start a run: each started, each forked from a prepared process of its own, as the
-first run of every round is, and all forked from one. Prints the speed of each way, the ratios, and how runs scatter.
+Takes turns between three ways to start a run: each started, each forked from a prepared process of
+its own, as the first run of every round is, and all forked from one. Prints the speed of each way,
+the ratios, and how runs scatter.
 """
 
 import itertools
@@ -46,7 +47,7 @@ def make_runs(maker: RunMaker, request: RunRequest, way: int, number: int) -> tu
 @click.option("--runs", "num_runs", type=int, default=18, show_default=True, help="Of each way.")
 @click.option("--seconds", type=float, default=2.0, show_default=True, help="Steady time of a run.")
 def main(recipe: str, backend: str, num_runs: int, seconds: float) -> None:
-    """Prints how RECIPE runs when its processes are started, and when they are forked, as Markdown."""
+    """Compares runs of RECIPE in started and in forked processes, as Markdown."""
     unchecked = {"measurement.checks": False}
     values = lay_values(unchecked, backend=backend, devices="cpu:0", data="synthetic")
     request = load_request(recipe, values=values, steady_seconds=seconds)
@@ -57,17 +58,26 @@ def main(recipe: str, backend: str, num_runs: int, seconds: float) -> None:
         for start in ("own", "prepared", "prepared"):
             os.environ[START_VARIABLE] = start
             makers.append(open_maker(store, False, None, None))
-        orders = itertools.cycle(itertools.permutations(range(3)))  # after six rounds, each way was first twice
+        orders = itertools.cycle(
+            itertools.permutations(range(3))
+        )  # after six rounds, each way was first twice
         for number, order in zip(range(num_runs), orders, strict=False):
             for way in order:
                 speed, took[way, number] = make_runs(makers[way], request, way, number)
                 logs[way, number] = math.log(speed)
             click.echo(f"{number + 1} of {num_runs}", err=True)
-    click.echo("| runs | samples/s | ratio to started | 95 % CI | scatter of a run | 95 % CI | a run takes |")
+    click.echo(
+        "| runs | samples/s | ratio to started | 95 % CI | scatter of a run | 95 % CI | a run"
+        " takes |"
+    )
     click.echo("| --- | --: | --: | --- | --: | --- | --: |")
     for way, name in enumerate(WAYS):
         ratios = logs[way] - logs[0]
-        half = stats.t.ppf((1 + CONFIDENCE) / 2, num_runs - 1) * ratios.std(ddof=1) / math.sqrt(num_runs)
+        half = (
+            stats.t.ppf((1 + CONFIDENCE) / 2, num_runs - 1)
+            * ratios.std(ddof=1)
+            / math.sqrt(num_runs)
+        )
         low, high = (math.exp(ratios.mean() + sign * half) for sign in (-1, 1))
         ratio = f"{math.exp(ratios.mean()):.3f} | {low:.3f} to {high:.3f}" if way else "1 |"
         scatter, freedom = logs[way].std(ddof=1), num_runs - 1
@@ -76,8 +86,8 @@ def main(recipe: str, backend: str, num_runs: int, seconds: float) -> None:
             for share in ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)
         )
         click.echo(
-            f"| {name} | {math.exp(logs[way].mean()):,.0f} | {ratio} | {scatter:.1%} | {least:.1%} to {most:.1%} "
-            f"| {np.median(took[way]):.1f} s |"
+            f"| {name} | {math.exp(logs[way].mean()):,.0f} | {ratio} | {scatter:.1%} | {least:.1%}"
+            f" to {most:.1%} | {np.median(took[way]):.1f} s |"
         )
 
 

@@ -1,18 +1,22 @@
-"""What tracking costs at scale, and whether anything is lost: a sweep from four clients, MLflow's server, PostgreSQL.
+"""What tracking costs at scale, and whether anything is lost.
+
+A sweep from four clients, MLflow's server, PostgreSQL.
 
     apt-get install postgresql && pip install psycopg2-binary
     python benchmarks/tracking_scale.py
     python benchmarks/tracking_scale.py --runs 100 --kill server
 
-Starts a PostgreSQL and an `mlflow server` of its own, in a temporary folder. Runs of known truth are brought into it as
-`tfbench` does it while it measures: the run is made when the model is ready, each epoch is sent when it ends, all the
-rest and the files when the run is over. Nothing is measured in between, so that a run takes as long as its tracking.
+Starts a PostgreSQL and an `mlflow server` of its own, in a temporary folder. Runs of known truth
+are brought into it as `tfbench` does it while it measures: the run is made when the model is ready,
+each epoch is sent when it ends, all the rest and the files when the run is over. Nothing is
+measured in between, so that a run takes as long as its tracking.
 
-First one client, then four at once, for the time. Then, for each of `--kill`, four clients with the whole sweep: in the
-middle, the MLflow server or PostgreSQL is killed with SIGKILL, and one of the clients; what was killed is started
-again, but for the client. The runs that met a dead server, and those of the dead client, are brought by
-`tfbench recover`, one a store and all at once. Then all is read back, and compared with the truth: runs, every value of
-every epoch, parameters, tags, statuses, files.
+First one client, then four at once, for the time. Then, for each of `--kill`, four clients with the
+whole sweep: in the middle, the MLflow server or PostgreSQL is killed with SIGKILL, and one of the
+clients; what was killed is started again, but for the client. The runs that met a dead server, and
+those of the dead client, are brought by `tfbench recover`, one a store and all at once. Then all is
+read back, and compared with the truth: runs, every value of every epoch, parameters, tags,
+statuses, files.
 """
 
 import collections
@@ -59,7 +63,10 @@ KINDS = {  # of requests, by the end of their path
 
 
 def track_all(root: Path, uri: str, experiment: str) -> None:
-    """Is a client: tracks the runs of a store one after another, and prints what became of each, a line a run."""
+    """Is a client.
+
+    Tracks the runs of a store one after another, and prints what became of each, a line a run.
+    """
     from requests import Session
 
     store, spent = Store(root), collections.Counter[str]()
@@ -90,7 +97,10 @@ def track_all(root: Path, uri: str, experiment: str) -> None:
 
 
 def track_one(store: Store, run_id: str, tracker: MlflowTracker) -> str:
-    """Tracks a run as it is tracked while it is measured; returns what went wrong at its end, "" if nothing did."""
+    """Tracks a run as it is tracked while it is measured.
+
+    Returns what went wrong at its end, "" if nothing did.
+    """
     replay, is_tracked = Replay(), True
     for record in read_records(store.journal_path(run_id)):
         replay.apply(record)
@@ -113,12 +123,18 @@ class Client:
         self._output = store.root / "client.txt"
         with self._output.open("wb") as output, (store.root / "client.err").open("wb") as errors:
             command = [sys.executable, __file__, "--client", str(store.root), uri, experiment]
-            self._process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment())
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=errors, env=environment()
+            )
 
     @property
     def runs(self) -> list[dict[str, Any]]:
         """What became of the runs so far."""
-        return [json.loads(line) for line in self._output.read_text().splitlines(keepends=True) if line[-1] == "\n"]
+        return [
+            json.loads(line)
+            for line in self._output.read_text().splitlines(keepends=True)
+            if line[-1] == "\n"
+        ]
 
     @property
     def is_over(self) -> bool:
@@ -157,9 +173,13 @@ def clients(stores: Sequence[Store], uri: str, experiment: str) -> Iterator[list
 def time_clients(folder: Path, uri: str, num_clients: int) -> str:
     """Returns a row of the table of times: seconds a run, and of what."""
     name = f"timed-{num_clients}"
-    with clients(build_stores(folder, uri, name, TIMED * num_clients, num_clients), uri, name) as started:
+    with clients(
+        build_stores(folder, uri, name, TIMED * num_clients, num_clients), uri, name
+    ) as started:
         pass
-    runs = [run for client in started for run in client.runs[1:]]  # the first one makes the experiment
+    runs = [
+        run for client in started for run in client.runs[1:]
+    ]  # the first one makes the experiment
     assert not any(run["problem"] for run in runs), runs
     seconds = [run["seconds"] for run in runs]
     spent = collections.Counter[str]()
@@ -168,13 +188,19 @@ def time_clients(folder: Path, uri: str, num_clients: int) -> str:
     spent["plots, figures, notes: here"] = sum(seconds) - spent.total()
     parts = ", ".join(f"{kind} {part / sum(seconds):.0%}" for kind, part in spent.most_common(5))
     return (
-        f"| {num_clients} | {len(runs)} | **{statistics.median(seconds):.3f} s** | {statistics.mean(seconds):.3f} s "
-        f"| {num_clients * len(runs) / sum(seconds):.1f} | {parts} |"
+        f"| {num_clients} | {len(runs)} | **{statistics.median(seconds):.3f} s** |"
+        f" {statistics.mean(seconds):.3f} s | {num_clients * len(runs) / sum(seconds):.1f} |"
+        f" {parts} |"
     )
 
 
-def survive(folder: Path, uri: str, num_runs: int, kill: str, killed: "MlflowServer | Postgres") -> Iterator[str]:
-    """Has four clients track a sweep, kills what is to be killed in the middle, and recovers; yields what was seen."""
+def survive(
+    folder: Path, uri: str, num_runs: int, kill: str, killed: "MlflowServer | Postgres"
+) -> Iterator[str]:
+    """Has four clients track a sweep, kills what is to be killed in the middle, and recovers.
+
+    Yields what was seen.
+    """
     name = f"kill-{kill}"
     stores = build_stores(folder, uri, name, num_runs, CLIENTS)
     began = time.perf_counter()
@@ -190,19 +216,37 @@ def survive(folder: Path, uri: str, num_runs: int, kill: str, killed: "MlflowSer
     seconds = time.perf_counter() - began
     done = [run for client in started for run in client.runs]
     failed = sum(bool(run["problem"]) for run in done)
-    yield f"{len(done)} of {num_runs} runs by {CLIENTS} clients in {seconds:.0f} s; {failed} of them met a dead {kill}"
+    yield (
+        f"{len(done)} of {num_runs} runs by {CLIENTS} clients in {seconds:.0f} s; {failed} of them"
+        f" met a dead {kill}"
+    )
     began = time.perf_counter()
     outcomes = recover(stores, uri)
-    yield f"`tfbench recover`, {CLIENTS} at once: {dict(outcomes)} in {time.perf_counter() - began:.0f} s"
+    yield (
+        f"`tfbench recover`, {CLIENTS} at once: {dict(outcomes)} in"
+        f" {time.perf_counter() - began:.0f} s"
+    )
     again = recover(stores, uri)
     yield f"`tfbench recover` again: {dict(again) or 'nothing to recover'}"
 
 
 def recover(stores: Sequence[Store], uri: str) -> "collections.Counter[str]":
     """Runs `tfbench recover` on all stores at once; returns how often which outcome was told."""
-    command = [sys.executable, "-m", "tfbench", "recover", "--tracking-uri", uri, "--format", "json", "--store"]
+    command = [
+        sys.executable,
+        "-m",
+        "tfbench",
+        "recover",
+        "--tracking-uri",
+        uri,
+        "--format",
+        "json",
+        "--store",
+    ]
     started = [
-        subprocess.Popen([*command, str(store.root)], stdout=subprocess.PIPE, env=environment(), cwd=ROOT)
+        subprocess.Popen(
+            [*command, str(store.root)], stdout=subprocess.PIPE, env=environment(), cwd=ROOT
+        )
         for store in stores
     ]
     outputs = [process.communicate()[0] for process in started]
@@ -214,7 +258,9 @@ def recover(stores: Sequence[Store], uri: str) -> "collections.Counter[str]":
 
 
 @click.command()
-@click.option("--runs", "num_runs", default=1000, show_default=True, help="Of the sweep of four clients.")
+@click.option(
+    "--runs", "num_runs", default=1000, show_default=True, help="Of the sweep of four clients."
+)
 @click.option(
     "--kill",
     "kills",
@@ -226,7 +272,9 @@ def recover(stores: Sequence[Store], uri: str) -> "collections.Counter[str]":
 )
 @click.option("--workers", default=2, show_default=True, help="Processes of the MLflow server.")
 @click.option("--client", "client", nargs=3, hidden=True)
-def main(num_runs: int, kills: tuple[str, ...], workers: int, client: tuple[str, str, str] | None) -> None:
+def main(
+    num_runs: int, kills: tuple[str, ...], workers: int, client: tuple[str, str, str] | None
+) -> None:
     """Prints a table of times, and what was lost."""
     if client:
         track_all(Path(client[0]), *client[1:])
@@ -241,13 +289,16 @@ def main(num_runs: int, kills: tuple[str, ...], workers: int, client: tuple[str,
         stack.callback(server.close)
         server.start()
         click.echo(
-            "| clients | runs | median of a run | mean | runs/s | of that |\n| --- | --- | --- | --- | --- | --- |"
+            "| clients | runs | median of a run | mean | runs/s | of that |\n| --- | --- | --- |"
+            " --- | --- | --- |"
         )
         for num_clients in (1, CLIENTS):
             click.echo(time_clients(folder, server.uri, num_clients))
         for kill in kills:
             click.echo(f"\nkill -9 of {kill}:\n")
-            for line in survive(folder, server.uri, num_runs, kill, server if kill == "server" else postgres):
+            for line in survive(
+                folder, server.uri, num_runs, kill, server if kill == "server" else postgres
+            ):
                 click.echo(f"- {line}")
             for line in verify(folder, server, postgres.uri, f"kill-{kill}", num_runs):
                 click.echo(f"- {line}")

@@ -1,4 +1,7 @@
-"""The runs of `tracking_scale.py`: a sweep of known truth, and a check of what a server has of it."""
+"""The runs of `tracking_scale.py`.
+
+A sweep of known truth, and a check of what a server has of it.
+"""
 
 import collections
 import dataclasses
@@ -22,7 +25,10 @@ LONG_EPOCHS = 150  # of one run: more values than MLflow takes in one call
 
 
 def build_run(index: int, sweep: str) -> RunResult:
-    """Builds a run of a sweep: three epochs, each value its own; some failed, some were killed, one is long."""
+    """Builds a run of a sweep: three epochs, each value its own.
+
+    Some failed, some were killed, one is long.
+    """
     plain = build_sized_result(index)
     is_point = index % 10 != 3  # a limited run, of which no plots are drawn
     num_epochs = LONG_EPOCHS if index == 3 else 3
@@ -38,7 +44,10 @@ def build_run(index: int, sweep: str) -> RunResult:
     )
     tables = {
         "model": {"name": "mlp", "hidden_units": [100 + index]},
-        "training": {"global_batch_size": plain.request.recipe.training.global_batch_size, "epochs": num_epochs},
+        "training": {
+            "global_batch_size": plain.request.recipe.training.global_batch_size,
+            "epochs": num_epochs,
+        },
         **({"measurement": {"warmup_steps": 1, "steps": 58}} if is_point else {}),
     }
     tags = {
@@ -47,10 +56,17 @@ def build_run(index: int, sweep: str) -> RunResult:
         SETUP_TAG: ("default cpu:0", "mirrored cpu:0,cpu:1")[index % 2],
     }
     request = dataclasses.replace(plain.request, recipe=build_recipe(**tables), tags=tags)
-    ends = {7: RunExit(status="FAILED", reason="planted"), 11: RunExit(status="KILLED", reason="planted, too")}
+    ends = {
+        7: RunExit(status="FAILED", reason="planted"),
+        11: RunExit(status="KILLED", reason="planted, too"),
+    }
     end = ends.get(index % 50, plain.exit)
     return dataclasses.replace(
-        plain, request=request, epochs=epochs, exit=end, ended_at=1_700_000_013.0 + index + num_epochs
+        plain,
+        request=request,
+        epochs=epochs,
+        exit=end,
+        ended_at=1_700_000_013.0 + index + num_epochs,
     )
 
 
@@ -64,8 +80,12 @@ def build_stores(folder: Path, uri: str, name: str, num_runs: int, num_clients: 
     return stores
 
 
-def verify(folder: Path, server: MlflowServer, database: str, experiment: str, num_runs: int) -> Iterator[str]:
-    """Reads a sweep back from a server and its database; yields what was counted, and what is not as it should be.
+def verify(
+    folder: Path, server: MlflowServer, database: str, experiment: str, num_runs: int
+) -> Iterator[str]:
+    """Reads a sweep back from a server and its database.
+
+    Yields what was counted, and what is not as it should be.
 
     Args:
         folder: Of the clients' stores.
@@ -78,12 +98,17 @@ def verify(folder: Path, server: MlflowServer, database: str, experiment: str, n
     from sqlalchemy import create_engine, text
 
     client = MlflowClient(server.uri)
-    (experiment_id,) = (one.experiment_id for one in client.search_experiments() if one.name == experiment)
+    (experiment_id,) = (
+        one.experiment_id for one in client.search_experiments() if one.name == experiment
+    )
     runs, token = [], None
     while token != "":
         page = client.search_runs([experiment_id], max_results=200, page_token=token)
         runs, token = [*runs, *page], page.token or ""
-    query = "SELECT m.run_uuid, m.key, m.step, m.value FROM metrics m JOIN runs r ON r.run_uuid = m.run_uuid "
+    query = (
+        "SELECT m.run_uuid, m.key, m.step, m.value FROM metrics m JOIN runs r ON r.run_uuid ="
+        " m.run_uuid "
+    )
     query += "WHERE r.experiment_id = :id"
     values = collections.defaultdict[str, list[tuple[str, int, float]]](list)
     engine = create_engine(database)
@@ -94,7 +119,9 @@ def verify(folder: Path, server: MlflowServer, database: str, experiment: str, n
     found = collections.Counter(run.data.tags["tfbench.run_id"] for run in runs)
     counts = collections.Counter(runs=len(runs))
     wrong = [f"run {run_id}: {number} times" for run_id, number in found.items() if number != 1]
-    wrong += [f"run {index:032x}: missing" for index in range(num_runs) if f"{index:032x}" not in found]
+    wrong += [
+        f"run {index:032x}: missing" for index in range(num_runs) if f"{index:032x}" not in found
+    ]
     for run in runs:
         truth = build_run(int(run.data.tags["tfbench.run_id"], 16), experiment)
         files = server.files / experiment_id / run.info.run_id / "artifacts"
@@ -112,11 +139,15 @@ def verify(folder: Path, server: MlflowServer, database: str, experiment: str, n
     yield f"**{len(wrong)} faults**" + "".join(f"\n  - {fault}" for fault in wrong[:20])
 
 
-def hold(truth: RunResult, run: Any, values: list[tuple[str, int, float]], files: Path) -> Iterator[str]:
+def hold(
+    truth: RunResult, run: Any, values: list[tuple[str, int, float]], files: Path
+) -> Iterator[str]:
     """Yields in what a run that was read back is not the one that was measured."""
     summary, name = summarize_run(truth), truth.request.run_id
     expected = collections.Counter(
-        (key, epoch.epoch, value) for epoch in truth.epochs for key, value in fields.epoch_metrics(epoch).items()
+        (key, epoch.epoch, value)
+        for epoch in truth.epochs
+        for key, value in fields.epoch_metrics(epoch).items()
     )
     whole = fields.summary_metrics(summary)
     expected.update((key, 0, value) for key, value in whole.items())

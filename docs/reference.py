@@ -67,8 +67,15 @@ def _commands() -> Iterator[str]:
     yield ""
     yield "`tfbench COMMAND --help` has the same."
     root = click.Context(cli, info_name="tfbench", **cli.context_settings)
-    commands = {name: command for name in cli.list_commands(root) if (command := cli.get_command(root, name))}
-    contexts = {name: click.Context(command, info_name=name, parent=root) for name, command in commands.items()}
+    commands = {
+        name: command
+        for name in cli.list_commands(root)
+        if (command := cli.get_command(root, name))
+    }
+    contexts = {
+        name: click.Context(command, info_name=name, parent=root)
+        for name, command in commands.items()
+    }
     options = {name: list(_options(command, contexts[name])) for name, command in commands.items()}
     numbers = collections.Counter(row for rows in options.values() for row in rows)
     shared = {row: None for row, number in numbers.items() if number >= _MANY}
@@ -76,12 +83,24 @@ def _commands() -> Iterator[str]:
     yield from _table(("option", "meaning"), list(shared))
     for name, command in commands.items():
         yield from ("", f"## tfbench {name}", "")
-        yield from ("```text", *command.get_usage(contexts[name]).removeprefix("Usage: ").splitlines(), "```", "")
+        yield from (
+            "```text",
+            *command.get_usage(contexts[name]).removeprefix("Usage: ").splitlines(),
+            "```",
+            "",
+        )
         yield from _help_text(command.help or "")
         if own := [row for row in options[name] if row not in shared]:
             yield from _table(("option", "meaning"), own)
-        if others := [f"`{row[0].strip('`').split()[0].rstrip(',')}`" for row in options[name] if row in shared]:
-            yield from (*([""] if own else []), f"[Shared options](#shared-options): {', '.join(others)}.")
+        if others := [
+            f"`{row[0].strip('`').split()[0].rstrip(',')}`"
+            for row in options[name]
+            if row in shared
+        ]:
+            yield from (
+                *([""] if own else []),
+                f"[Shared options](#shared-options): {', '.join(others)}.",
+            )
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
@@ -106,13 +125,18 @@ def _recipe() -> Iterator[str]:
     sections = _describe(RecipeFile)["properties"]
     yield "# Recipe"
     yield ""
-    yield "Every key of a recipe file. Unknown keys are errors. `tfbench show RECIPE --toml` prints them all."
+    yield (
+        "Every key of a recipe file. Unknown keys are errors. `tfbench show RECIPE --toml` prints"
+        " them all."
+    )
     for section in _SECTIONS:
         table = sections[section]
         if section in ("model", "dataset"):
             page, kind = ("models", "model") if section == "model" else ("datasets", "data set")
             yield from ("", f"## `[{section}]`", "", table["description"], "")
-            rows = [_row("name", {"type": "string", "description": f"Which {kind}."}, is_required=True)]
+            rows = [
+                _row("name", {"type": "string", "description": f"Which {kind}."}, is_required=True)
+            ]
             if section == "dataset":
                 rows.append(_row("data", table["properties"]["data"], is_required=False))
             yield from _table(_KEY_HEADS, rows)
@@ -155,7 +179,9 @@ class _Generator(GenerateJsonSchema):
             if field.default_factory is not dataclasses.MISSING:
                 written["properties"][field.name]["default"] = to_plain(field.default_factory())
         for key, value in written["properties"].items():
-            if "const" in value and value.pop("default", None):  # it tells choices apart, so that it must be there
+            if "const" in value and value.pop(
+                "default", None
+            ):  # it tells choices apart, so that it must be there
                 written["required"] = [key, *written.get("required", [])]
         return written
 
@@ -175,7 +201,11 @@ def _simplify(schema: Any, definitions: Mapping[str, Any]) -> Any:
         return schema
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]] | schema
-    simple = {key: _simplify(value, definitions) for key, value in schema.items() if key not in ("$ref", "$defs")}
+    simple = {
+        key: _simplify(value, definitions)
+        for key, value in schema.items()
+        if key not in ("$ref", "$defs")
+    }
     if simple.get("default", 0) is None:
         del simple["default"]
     choices = [choice for choice in simple.get("anyOf", []) if choice != {"type": "null"}]
@@ -188,14 +218,24 @@ def _keys(path: str, table: Mapping[str, Any], *, depth: int) -> Iterator[str]:
     table = table["items"] if is_array else table
     tags = [(key, _tag(value)) for key, value in table["properties"].items() if _tag(value)]
     tag = f", `{tags[0][0]} = {tags[0][1]}`" if tags else ""
-    yield from ("", f"{'#' * depth} `{f'[[{path}]]' if is_array else f'[{path}]'}`{tag}", "", table["description"], "")
+    yield from (
+        "",
+        f"{'#' * depth} `{f'[[{path}]]' if is_array else f'[{path}]'}`{tag}",
+        "",
+        table["description"],
+        "",
+    )
     yield from _rows_and_inner(path, table, depth=depth)
 
 
 def _rows_and_inner(path: str, table: Mapping[str, Any], *, depth: int) -> Iterator[str]:
     required = table.get("required", ())
     yield from _table(
-        _KEY_HEADS, [_row(key, value, is_required=key in required) for key, value in table["properties"].items()]
+        _KEY_HEADS,
+        [
+            _row(key, value, is_required=key in required)
+            for key, value in table["properties"].items()
+        ],
     )
     for key, value in table["properties"].items():
         is_array = value.get("type") == "array" and "items" in value
@@ -209,18 +249,28 @@ def _rows_and_inner(path: str, table: Mapping[str, Any], *, depth: int) -> Itera
 def _tag(value: Mapping[str, Any]) -> str:
     """Returns what tells this table from others in its place: "adam"; else nothing."""
     is_tag = "const" in value or str(value.get("description")).startswith("Chooses ")
-    return " or ".join(map(format_inline, value.get("enum", [value.get("const")]))) if is_tag else ""
+    return (
+        " or ".join(map(format_inline, value.get("enum", [value.get("const")]))) if is_tag else ""
+    )
 
 
 def _row(key: str, value: Mapping[str, Any], *, is_required: bool) -> tuple[str, ...]:
-    default = "required" if is_required else f"`{format_inline(value['default'])}`" if "default" in value else "not set"
+    default = (
+        "required"
+        if is_required
+        else f"`{format_inline(value['default'])}`"
+        if "default" in value
+        else "not set"
+    )
     return f"`{key}`", _takes(value), default, value["description"]
 
 
 def _takes(value: Mapping[str, Any]) -> str:
     """Says what a key takes."""
     if "const" in value or "enum" in value:
-        return ", ".join(f"`{format_inline(choice)}`" for choice in value.get("enum", [value.get("const")]))
+        return ", ".join(
+            f"`{format_inline(choice)}`" for choice in value.get("enum", [value.get("const")])
+        )
     match value.get("type"):
         case "integer" | "number" as kind:
             return f"{kind}{_range(value)}"
@@ -232,9 +282,16 @@ def _takes(value: Mapping[str, Any]) -> str:
             return f"list of {len(value['prefixItems'])}: {_takes(value['prefixItems'][0])}"
         case "array":
             inner = _takes(value["items"]) if "items" in value else "values"
-            return f"list of {'tables' if inner == 'table' else f'any of {inner}' if '`, `' in inner else inner}"
+            if inner == "table":
+                return "list of tables"
+            if "`, `" in inner:
+                return f"list of any of {inner}"
+            return f"list of {inner}"
         case "object" if "properties" not in value:
-            inner = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
+            inner = [
+                *value.get("patternProperties", {}).values(),
+                value.get("additionalProperties"),
+            ]
             return "table" if inner[0] is True else f"table of {_takes(inner[0])}"
         case _:
             return "table"
@@ -244,7 +301,9 @@ def _range(value: Mapping[str, Any]) -> str:
     limits = {
         "from": value.get("minimum"),
         "above": value.get("exclusiveMinimum"),
-        "to": None if "exclusiveMaximum" in value else value.get("maximum"),  # the one below is less
+        "to": (
+            None if "exclusiveMaximum" in value else value.get("maximum")
+        ),  # the one below is less
         "below": value.get("exclusiveMaximum"),
     }
     words = [f"{word} {limit:,.10g}" for word, limit in limits.items() if limit is not None]
@@ -254,14 +313,26 @@ def _range(value: Mapping[str, Any]) -> str:
 def _metrics() -> Iterator[str]:
     yield "# Metrics"
     yield ""
-    yield "Names are the same in JSON, in MLflow and in tables. JSON documents and journals have all of them."
+    yield (
+        "Names are the same in JSON, in MLflow and in tables. JSON documents and journals have all"
+        " of them."
+    )
     yield ""
-    yield f"MLflow has what runs are compared by: {_names(metrics.TRACKED_METRICS)}, costs, and the parts of a profile;"
-    yield f"after each epoch {_names(metrics.LEARNING_METRICS)}, and under `by_epoch/` {_names(metrics.EPOCH_SERIES)}."
+    yield (
+        f"MLflow has what runs are compared by: {_names(metrics.TRACKED_METRICS)}, costs, and the"
+        " parts of a profile;"
+    )
+    yield (
+        f"after each epoch {_names(metrics.LEARNING_METRICS)}, and under `by_epoch/`"
+        f" {_names(metrics.EPOCH_SERIES)}."
+    )
     for title, found in (
         ("Of runs", metrics.METRICS),
         ("Of profiles", metrics.PROFILE_METRICS),
-        ("Of a setup of a sweep, in MLflow: `by_batch_size/...` with a step for each size", metrics.CURVE_METRICS),
+        (
+            "Of a setup of a sweep, in MLflow: `by_batch_size/...` with a step for each size",
+            metrics.CURVE_METRICS,
+        ),
     ):
         yield from ("", f"## {title}", "")
         rows = [(f"`{name}`", one.unit, one.better, one.meaning) for name, one in found.items()]
@@ -275,10 +346,17 @@ def _names(names: Iterable[str]) -> str:
 def _exit_codes() -> Iterator[str]:
     yield "# Exit codes"
     yield ""
-    yield from _table(("code", "meaning"), [(str(code.value), meaning) for code, meaning in _read_exit_codes()])
+    yield from _table(
+        ("code", "meaning"), [(str(code.value), meaning) for code, meaning in _read_exit_codes()]
+    )
     yield ""
-    yield "With `--format json`, a command that ends with an error before it prints its document prints"
-    yield '`{"error": {"type": ..., "message": ...}}` on stdout; stderr has the same text as without.'
+    yield (
+        "With `--format json`, a command that ends with an error before it prints its document"
+        " prints"
+    )
+    yield (
+        '`{"error": {"type": ..., "message": ...}}` on stdout; stderr has the same text as without.'
+    )
 
 
 def _read_exit_codes() -> Iterator[tuple[ExitCode, str]]:

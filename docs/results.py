@@ -1,6 +1,8 @@
-"""Writes a page for each machine in docs/results/ from the journals that lie there: `python docs/results.py`.
+"""Writes a page for each machine in docs/results/ from the journals that lie there.
 
-    python docs/results.py my-machine STORE...    # first packs the newest sweep of each store, and draws it
+`python docs/results.py`.
+
+    python docs/results.py my-machine STORE...  # first packs and draws their newest sweeps
 
 A test fails where a page is not what the journals say.
 """
@@ -39,8 +41,14 @@ _NOTICE = "<!-- Written by docs/results.py from the journals beside it. -->"
 _ROUNDS, _SECONDS = 3, 5.0  # of a sweep that is not told otherwise
 _PLOT = "samples_per_second.png"
 _LEGEND = (
-    "Speeds are geometric means over one process per round, ± half of the 95 % confidence interval. Speed-ups are",
-    "relative to the first setup, with 95 % intervals: `+` faster, `-` slower, `=` no measurable difference,",
+    (
+        "Speeds are geometric means over one process per round, ± half of the 95 % confidence"
+        " interval. Speed-ups are"
+    ),
+    (
+        "relative to the first setup, with 95 % intervals: `+` faster, `-` slower, `=` no"
+        " measurable difference,"
+    ),
     "`!` inconclusive ([how this is judged](../explanation/statistics.md)).",
 )
 
@@ -52,7 +60,10 @@ def write_pages() -> dict[Path, str]:
 
 
 def pack(store_root: Path, folder: Path) -> None:
-    """Packs the newest sweep of a store, without the names of host and data folder, and draws its plot beside it."""
+    """Packs a store's newest sweep without private names, and draws its plot.
+
+    These are the names of the host and the data folder. The plot stands beside the archive.
+    """
     store = Store(store_root)
     sweep_id = find_sweep(store, "@last")
     plan, results = read_sweep(store, sweep_id)
@@ -60,7 +71,9 @@ def pack(store_root: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(folder / f"{plan.recipe_name}.tar.gz", "w:gz") as archive:
         for path in [*journals, store_root / "sweeps" / f"{sweep_id}.json"]:
-            data = b"".join(_without_places(line, plan.data_dir) for line in path.read_bytes().splitlines())
+            data = b"".join(
+                _without_places(line, plan.data_dir) for line in path.read_bytes().splitlines()
+            )
             member = tarfile.TarInfo(str(Path(plan.recipe_name) / path.relative_to(store_root)))
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
@@ -75,26 +88,53 @@ def pack(store_root: Path, folder: Path) -> None:
 def _without_places(line: bytes, data_dir: str | None) -> bytes:
     def clean(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: "" if key in ("host", "hostname") else clean(one) for key, one in value.items()}
+            return {
+                key: "" if key in ("host", "hostname") else clean(one) for key, one in value.items()
+            }
         if isinstance(value, list):
             return [clean(one) for one in value]
         return value.replace(data_dir, "data") if isinstance(value, str) and data_dir else value
 
-    return json.dumps(clean(json.loads(line)), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return (
+        json.dumps(clean(json.loads(line)), ensure_ascii=False, separators=(",", ":")).encode()
+        + b"\n"
+    )
 
 
 def _page(folder: Path) -> Iterator[str]:
     sweeps = [_read_sweep(archive) for archive in sorted(folder.glob("*.tar.gz"))]
     common = [text for text in sweeps[0].verdict if all(text in sweep.verdict for sweep in sweeps)]
-    yield from (f"# {_name(sweeps[0].environments[0])}", "", _NOTICE, "", _describe(sweeps), "", *_LEGEND, "", *common)
+    yield from (
+        f"# {_name(sweeps[0].environments[0])}",
+        "",
+        _NOTICE,
+        "",
+        _describe(sweeps),
+        "",
+        *_LEGEND,
+        "",
+        *common,
+    )
     for sweep in sweeps:
         name = sweep.plan.recipe_name
-        yield from ("", f"## {name}", "", "<!-- not run: takes minutes -->", "```sh", _command(sweep.plan), "```", "")
+        yield from (
+            "",
+            f"## {name}",
+            "",
+            "<!-- not run: takes minutes -->",
+            "```sh",
+            _command(sweep.plan),
+            "```",
+            "",
+        )
         yield from (f"- {markdown_text(text)}" for text in sweep.verdict if text not in common)
         yield from ("", *comparison_table(sweep.comparison).markdown(), "")
         if (folder / f"{name}.png").exists():
             yield from (
-                f"![{name}: samples per second over batch size, one line per setup]({folder.name}/{name}.png)",
+                (
+                    f"![{name}: samples per second over batch size, one line per"
+                    f" setup]({folder.name}/{name}.png)"
+                ),
                 "",
             )
         warnings = merge_warnings([run.warnings for run in sweep.comparison.runs])
@@ -125,12 +165,17 @@ def _read_sweep(archive: Path) -> _Sweep:
 
 def _name(environment: Environment) -> str:
     gpus = [gpu.name for gpu in environment.gpus]
-    return ", ".join([environment.cpu_model, f"{environment.usable_cores} cores", *(gpus or ["no GPU"])])
+    return ", ".join(
+        [environment.cpu_model, f"{environment.usable_cores} cores", *(gpus or ["no GPU"])]
+    )
 
 
 def _describe(sweeps: list[_Sweep]) -> str:
     environments = [environment for sweep in sweeps for environment in sweep.environments]
-    first, loads = environments[0], [one.load_average for one in environments if one.load_average is not None]
+    first, loads = (
+        environments[0],
+        [one.load_average for one in environments if one.load_average is not None],
+    )
     days = sorted({time.strftime("%Y-%m-%d", time.gmtime(sweep.plan.created)) for sweep in sweeps})
     versions = [
         f"{title} {found.pop()}"
@@ -138,43 +183,61 @@ def _describe(sweeps: list[_Sweep]) -> str:
         if (found := {getattr(one, name) for one in environments} - {None})
     ]
     return (
-        f"Measured on {' and '.join(days)}: {format_bytes(first.memory_bytes)} of memory, Python {first.python}, Keras "
-        f"{first.keras}, NumPy {first.numpy}, {', '.join(versions)}. Load average before a run: {min(loads):.1f} to "
-        f"{max(loads):.1f}."
+        f"Measured on {' and '.join(days)}: {format_bytes(first.memory_bytes)} of memory, Python"
+        f" {first.python}, Keras {first.keras}, NumPy {first.numpy}, {', '.join(versions)}. Load"
+        f" average before a run: {min(loads):.1f} to {max(loads):.1f}."
     )
 
 
 def _command(plan: SweepPlan) -> str:
     tables, overrides = plan.tables, set(plan.overrides) - {"dataset.data", "measurement.seconds"}
-    values = {key: functools.reduce(lambda table, part: table[part], key.split("."), tables) for key in overrides}
+    values = {
+        key: functools.reduce(lambda table, part: table[part], key.split("."), tables)
+        for key in overrides
+    }
     seconds = tables["measurement"]["seconds"]
     options = [_data(plan), *map(shlex.quote, _describe_values(dict(sorted(values.items()))))]
     options += [] if plan.num_rounds == _ROUNDS else [f"--repeats {plan.num_rounds}"]
     options += [] if seconds == _SECONDS else [f"--seconds {seconds:g}" if seconds else "--full"]
     lines = [" ".join([f"tfbench sweep {plan.recipe_name}", *options])]
     lines += [" ".join(f"--setup {shlex.quote(setup.label)}" for setup in plan.setups)]
-    lines += [f"--vary {one.key}={','.join(map(_format_compact, one.values))}" for one in plan.variations]
+    lines += [
+        f"--vary {one.key}={','.join(map(_format_compact, one.values))}" for one in plan.variations
+    ]
     return " \\\n  ".join(lines)
 
 
 def _data(plan: SweepPlan) -> str:
-    return "--data synthetic" if plan.tables["dataset"]["data"] == "synthetic" else "--data-dir FOLDER"
+    return (
+        "--data synthetic" if plan.tables["dataset"]["data"] == "synthetic" else "--data-dir FOLDER"
+    )
 
 
 def _describe_values(values: Mapping[str, Any]) -> list[str]:
-    """Returns the options that set values of a recipe, by dotted key, so that they are read back."""
-    texts = {key: value if _is_word(value) else _format_compact(value) for key, value in values.items()}
+    """Returns the `--set` options for a recipe's values, spelled to be read back.
+
+    The values come by dotted key.
+    """
+    texts = {
+        key: value if _is_word(value) else _format_compact(value) for key, value in values.items()
+    }
     return [word for key, text in texts.items() for word in ("--set", f"{key}={text}")]
 
 
 def _is_word(value: object) -> bool:
     """Says whether a value is a text that needs no quotes."""
-    return isinstance(value, str) and bool(re.fullmatch(r"(?!true$|false$|inf$|nan$)[A-Za-z_][\w./:-]*", value))
+    return isinstance(value, str) and bool(
+        re.fullmatch(r"(?!true$|false$|inf$|nan$)[A-Za-z_][\w./:-]*", value)
+    )
 
 
 def _format_compact(value: Any) -> str:
     """Returns a value as TOML, lists without blanks."""
-    return f"[{','.join(map(_format_compact, value))}]" if isinstance(value, list) else format_inline(value)
+    return (
+        f"[{','.join(map(_format_compact, value))}]"
+        if isinstance(value, list)
+        else format_inline(value)
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A first verdict from Python: one run, a sweep of two batch sizes, and a table of all of it.
 
-Takes a minute on two processor cores; everything is kept in the folder `mlruns`, where `tfbench ui` shows it.
+Takes a minute on two processor cores; everything is kept in the folder `mlruns`, where `tfbench ui`
+shows it.
 """
 
 import pandas

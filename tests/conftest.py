@@ -1,4 +1,7 @@
-"""What holds for every test: no network beyond this machine, and nothing of the caller's environment."""
+"""What holds for every test.
+
+No network beyond this machine, and nothing of the caller's environment.
+"""
 
 import ipaddress
 import os
@@ -15,9 +18,16 @@ from hypothesis import HealthCheck, settings
 from contract import Finished
 
 settings.register_profile(
-    "few", max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    "few",
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
 )
-settings.register_profile("many", settings.get_profile("few"), max_examples=10_000, derandomize=False, print_blob=True)
+settings.register_profile(
+    "many", settings.get_profile("few"), max_examples=10_000, derandomize=False, print_blob=True
+)
 if not any(argument.startswith("--hypothesis-profile") for argument in sys.argv):
     settings.load_profile("few")
 
@@ -26,7 +36,8 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-# They say that a process is one of several, or which repository is meant, to what a launcher, or a hook of git, starts.
+# They say that a process is one of several, or which repository is meant, to what a launcher, or a
+# hook of git, starts.
 _SURROUNDINGS = ("GIT_", "OMPI_", "PMI_", "SLURM_")
 _PLACES = ("JOB_COMPLETION_INDEX", "RANK", "WORLD_SIZE")
 _SETTINGS = ("TFDS_DATA_DIR", "CUDA_VISIBLE_DEVICES", "XLA_FLAGS", *_PLACES)
@@ -35,13 +46,24 @@ _SETTINGS = ("TFDS_DATA_DIR", "CUDA_VISIBLE_DEVICES", "XLA_FLAGS", *_PLACES)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Says how many faults `pytest -m faults` injects, and which."""
     group = parser.getgroup("faults")
-    group.addoption("--faults", type=int, default=20, help="how many faults `-m faults` injects (default: 20)")
-    group.addoption("--seed", type=int, default=0, help="what the faults are drawn from (default: 0)")
-    parser.addoption("--update-golden", action="store_true", help="write tests/golden/ anew from what is shown now")
+    group.addoption(
+        "--faults", type=int, default=20, help="how many faults `-m faults` injects (default: 20)"
+    )
+    group.addoption(
+        "--seed", type=int, default=0, help="what the faults are drawn from (default: 0)"
+    )
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write tests/golden/ anew from what is shown now",
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Passes over all but tests/gpu with `-m gpu`: none is elsewhere, where some cannot be read without TensorFlow."""
+    """Passes over all but tests/gpu with `-m gpu`.
+
+    None is elsewhere, where some cannot be read without TensorFlow.
+    """
     is_other = collection_path.parent == Path(__file__).parent and collection_path.name != "gpu"
     return True if is_other and config.option.markexpr == "gpu" else None
 
@@ -62,7 +84,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures that a test shares with others
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips tests that need a GPU, `@pytest.mark.gpu`, or several, `@pytest.mark.gpu(2)`, without so many."""
+    """Skips tests that need more GPUs than this machine has.
+
+    `@pytest.mark.gpu` asks for one, `@pytest.mark.gpu(2)` for two.
+    """
     if marker := item.get_closest_marker("gpu"):
         from gpu_machine import why_skipped
 
@@ -90,7 +115,10 @@ def heard_signals() -> None:
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a test reach this machine only; anything else fails at once, as it would without a network."""
+    """Lets a test reach this machine only.
+
+    Anything else fails at once, as it would without a network.
+    """
     real_resolve, real_connect = socket.getaddrinfo, socket.socket.connect
 
     def resolve(host: Any, *args: Any, **kwargs: Any) -> Any:
@@ -109,7 +137,10 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Makes an empty folder the current one, as a user's would be; what is imported from there is forgotten."""
+    """Makes an empty folder the current one, as a user's would be.
+
+    What is imported from there is forgotten.
+    """
     before = set(sys.modules)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -138,7 +169,14 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes away what makes rich colour a pipe, or take a terminal for a simple one."""
-    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
+    for name in (
+        "FORCE_COLOR",
+        "NO_COLOR",
+        "TTY_COMPATIBLE",
+        "TTY_INTERACTIVE",
+        "COLUMNS",
+        "LINES",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
 
@@ -157,7 +195,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 
 @pytest.fixture
-def tfbench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Finished]:
+def tfbench(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Finished]:
     """Runs the command line in this process: `tfbench("show", "mnist_mlp").exit_code`."""
     from tfbench.cli import main
 

@@ -1,6 +1,7 @@
 """Which device and which distribution strategy trains this network fastest, and how sure are we?
 
-`tfbench.run`, `sweep`, `compare` and the like are those of `tfbench.api`, which is loaded once one of them is used.
+`tfbench.run`, `sweep`, `compare` and the like are those of `tfbench.api`, which is loaded once one
+of them is used.
 """
 
 import importlib

@@ -6,15 +6,16 @@
     run = tfbench.run("mnist_mlp", synthetic=True, overrides={"measurement.steps": 200})
     print(run.status, run.metrics["samples_per_second"], run.warnings)
 
-    swept = tfbench.sweep("mnist_mlp", vary={"training.global_batch_size": [32, 512]}, synthetic=True)
-    print("\n".join(swept.verdict))
+    swept = tfbench.sweep("mnist_mlp", vary={"training.global_batch_size": [32, 512]},
+    synthetic=True) print("\n".join(swept.verdict))
 
     table = pandas.DataFrame(tfbench.load_runs("mlruns"))
 
-What is made so is what the command line makes: measured in a process of its own, kept in a store, tracked in MLflow,
-found by `tfbench compare`, `tfbench ui` and `tfbench recover`. Nothing is printed: an observer is told what happens,
-and what a user can mend is raised as a `tfbench.errors.TfbenchError`. A run that fails is a result, whose `status` and
-`reason` say so. Ctrl-C ends a run in good order; what was measured by then is kept, and returned.
+What is made so is what the command line makes: measured in a process of its own, kept in a store,
+tracked in MLflow, found by `tfbench compare`, `tfbench ui` and `tfbench recover`. Nothing is
+printed: an observer is told what happens, and what a user can mend is raised as a
+`tfbench.errors.TfbenchError`. A run that fails is a result, whose `status` and `reason` say so.
+Ctrl-C ends a run in good order; what was measured by then is kept, and returned.
 
 Of variables, MLFLOW_TRACKING_URI and TFBENCH_DATA_DIR count as they do for the command line.
 """
@@ -40,7 +41,17 @@ from tfbench.sweeps.plan import plan_sweep
 from tfbench.sweeps.sweep import make_sweep, new_sweep, reopen_sweep
 from tfbench.wording import DEFAULT_STORE
 
-__all__ = ["ComparedRuns", "Run", "Swept", "compare", "load_runs", "read_run", "resume_sweep", "run", "sweep"]
+__all__ = [
+    "ComparedRuns",
+    "Run",
+    "Swept",
+    "compare",
+    "load_runs",
+    "read_run",
+    "resume_sweep",
+    "run",
+    "sweep",
+]
 
 Folder = str | Path
 
@@ -64,34 +75,45 @@ def run(
     experiment: str | None = None,
     observer: Observer | None = None,
 ) -> Run:
-    """Measures one run of a recipe in a process of its own, or goes on with an earlier one, as `tfbench run` does.
+    """Measures one run, or goes on with an earlier one, as `tfbench run` does.
+
+    The run has a process of its own.
 
     Args:
         recipe: A recipe's name, or the path of its file.
-        resume: Instead of a recipe: an earlier run, whose newest checkpoint this one goes on from; the beginning of its
-            id, its name, or "@last". Its name, its data folder and where it is tracked hold unless others are given.
-        overrides: Dotted key to value, laid over the recipe: `{"training.epochs": 3}`. Of a run that goes on, the
-            recipe's length, early stops, outputs, prices and expectations may change.
+        resume: Instead of a recipe: an earlier run, whose newest checkpoint this one goes on from;
+            the beginning of its id, its name, or "@last". Its name, its data folder and where it is
+            tracked hold unless others are given.
+        overrides: Dotted key to value, laid over the recipe: `{"training.epochs": 3}`. Of a run
+            that goes on, the recipe's length, early stops, outputs, prices and expectations may
+            change.
         strategy: "default", "one_device" or "mirrored"; None: the recipe's.
         devices: "cpu:0", "gpu:0,gpu:1" or a list of these; None: the recipe's.
         backend: "tensorflow", "jax" or "torch"; None: the recipe's.
-        synthetic: Train on data made from the seed, of the same shapes and sizes, which needs no download.
+        synthetic: Train on data made from the seed, of the same shapes and sizes, which needs no
+            download.
         data_dir: Folder of prepared data.
         name: Of the run; None: made from the recipe.
-        allows_code: Call the functions of your own that the recipe names; that it was allowed before does not count.
+        allows_code: Call the functions of your own that the recipe names; that it was allowed
+            before does not count.
         limits: Seconds and bytes beyond which the run is ended; by default as much as it needs.
         store: Folder that keeps it.
         track: Whether it is sent to MLflow now; otherwise `tfbench recover` does it later.
-        tracking_uri: Of an MLflow server; None: the store's own database. One that an earlier run names is named again.
+        tracking_uri: Of an MLflow server; None: the store's own database. One that an earlier run
+            names is named again.
         experiment: Of MLflow; None: "tfbench".
         observer: Told what happens; None: nobody.
 
     Raises:
-        TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing stored.
+        TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and
+            nothing stored.
     """
     data = "synthetic" if synthetic else None
     values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, data=data)
-    kept, options = Store(Path(store)), {"data_dir": _data_dir(data_dir), "allows_code": allows_code}
+    kept, options = (
+        Store(Path(store)),
+        {"data_dir": _data_dir(data_dir), "allows_code": allows_code},
+    )
     request = make_request(kept, recipe, resume, values=values, name=name, **options)
     maker = open_maker(kept, track, tracking_uri, experiment, find_earlier_place(kept, request))
     return maker.make(request, observer or Observer(), limits)
@@ -117,15 +139,20 @@ def sweep(
     experiment: str | None = None,
     observer: Observer | None = None,
 ) -> Swept:
-    """Runs a recipe over several sizes, under several strategies and devices, and compares, as `tfbench sweep` does.
+    """Runs a recipe in several setups and compares, as `tfbench sweep` does.
+
+    It varies sizes, strategies and devices.
 
     Args:
         recipe: A recipe's name, or the path of its file.
-        vary: Dotted key to values: `{"training.global_batch_size": [32, 512]}`; None: as in the recipe's [sweep].
+        vary: Dotted key to values: `{"training.global_batch_size": [32, 512]}`; None: as in the
+            recipe's [sweep].
         setups: "mirrored cpu:0,cpu:1", "default cpu:0 backend=jax"; the first is the baseline;
-            none: the recipe's own strategy and devices, if it names any, else processor and GPUs of this machine.
+            none: the recipe's own strategy and devices, if it names any, else processor and GPUs of
+            this machine.
         rounds: In each of which every configuration is run once, the setups taking turns.
-        seconds: Steady time of a run unless the recipe limits it; None: the recipe's epochs, validation included.
+        seconds: Steady time of a run unless the recipe limits it; None: the recipe's epochs,
+            validation included.
         overrides: As of `run`, and so for what is not named here.
         backend: Of all setups that name none.
         synthetic: As of `run`.
@@ -140,14 +167,18 @@ def sweep(
         observer: Told what happens; None: nobody.
 
     Raises:
-        TfbenchError: A configuration of it cannot be, the first has no data (nothing is kept then), or it cannot be
-            written.
+        TfbenchError: A configuration of it cannot be, the first has no data (nothing is kept then),
+            or it cannot be written.
     """
     if not 1 <= rounds <= 1000:
         raise RecipeError(f"rounds: must be from 1 to 1000. Received: {rounds}.")
     values = lay_values(overrides, backend=backend, data="synthetic" if synthetic else None)
     request = load_request(
-        str(recipe), values=values, data_dir=_data_dir(data_dir), allows_code=allows_code, steady_seconds=seconds
+        str(recipe),
+        values=values,
+        data_dir=_data_dir(data_dir),
+        allows_code=allows_code,
+        steady_seconds=seconds,
     )
     plan = plan_sweep(
         request,
@@ -172,7 +203,9 @@ def resume_sweep(
     experiment: str | None = None,
     observer: Observer | None = None,
 ) -> Swept:
-    """Makes the runs that a sweep still lacks, tracked where the others are, as `tfbench sweep --resume` does.
+    """Makes the runs that a sweep lacks, as `tfbench sweep --resume` does.
+
+    They are tracked where the others are.
 
     Args:
         which: The beginning of its id, or "@last".
@@ -205,12 +238,14 @@ def compare(
     """Sets stored runs side by side, as `tfbench compare` does.
 
     Args:
-        runs: Ids of runs, of series or of one sweep, or a part of them; names; "@last"; None: all, or the sweep's.
+        runs: Ids of runs, of series or of one sweep, or a part of them; names; "@last"; None: all,
+            or the sweep's.
         sweep: The beginning of a sweep's id, or "@last", instead of runs.
         recipe: Among all runs, only those of this recipe.
         baseline: The setup that others are compared with, such as "default cpu:0"; None: the first.
         allows_unequal: Compare setups although they differ in what must be equal.
-        machines: What machines cost, by host name or by the name that setups give them; None: that is not known.
+        machines: What machines cost, by host name or by the name that setups give them; None: that
+            is not known.
         store: Folder that keeps them.
 
     Returns:
@@ -226,26 +261,36 @@ def compare(
         plan, results = read_sweep(kept, sweep_id)
         comparison = compare_sweep(kept, plan, results, baseline=baseline)
     else:
-        comparison = compare_stored(kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
+        comparison = compare_stored(
+            kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal
+        )
     if not comparison.rows and not comparison.unreadable:
-        raise UnknownNameError(f"store {kept.root}: no runs to compare. `{kept.command('sweep', 'RECIPE')}` makes some")
+        raise UnknownNameError(
+            f"store {kept.root}: no runs to compare. `{kept.command('sweep', 'RECIPE')}` makes some"
+        )
     if comparison.rows and baseline and baseline not in comparison.setups:
         near = did_you_mean(baseline, comparison.setups)
         raise UnknownNameError(
-            f"--baseline '{baseline}': no such setup.{near} There are: {', '.join(comparison.setups)}."
+            f"--baseline '{baseline}': no such setup.{near} There are:"
+            f" {', '.join(comparison.setups)}."
         )
-    return ComparedRuns(comparison=dataclasses.replace(comparison, machine_settings=machines or {}), plan=plan)
+    return ComparedRuns(
+        comparison=dataclasses.replace(comparison, machine_settings=machines or {}), plan=plan
+    )
 
 
 def load_runs(store: Folder = DEFAULT_STORE, *, recipe: str | None = None) -> list[dict[str, Any]]:
-    """Returns all runs of a store that are over as plain rows, oldest first: `pandas.DataFrame(load_runs("mlruns"))`.
+    """Returns all runs of a store that are over as plain rows, oldest first.
+
+    `pandas.DataFrame(load_runs("mlruns"))`.
 
     Args:
         store: Folder that keeps them.
         recipe: Only runs of this recipe; None: of all.
 
     Returns:
-        A row a run: what it is, its figures under their names (units are in these), its recipe's values under dotted
+        A row a run: what it is, its figures under their names (units are in these), its recipe's
+            values under dotted
         keys. One that cannot be read has the status UNREADABLE, and says why under "reason".
     """
     return list_rows(Store(Path(store)), recipe=recipe)
@@ -266,7 +311,12 @@ def read_run(which: str = "@last", *, store: Folder = DEFAULT_STORE) -> Run:
 
 
 def make_request(
-    store: Store, recipe: Folder | None, resume: str | None = None, *, values: Mapping[str, Any], **options: Any
+    store: Store,
+    recipe: Folder | None,
+    resume: str | None = None,
+    *,
+    values: Mapping[str, Any],
+    **options: Any,
 ) -> RunRequest:
     """Builds the request for a run of a recipe, or for one that goes on from a run of the store.
 
@@ -278,7 +328,8 @@ def make_request(
         options: As of `load_request` or `resumed_request`.
 
     Raises:
-        TfbenchError: Neither is named or both, there is none of this name, or it cannot be run as it stands.
+        TfbenchError: Neither is named or both, there is none of this name, or it cannot be run as
+            it stands.
     """
     if resume and recipe is None:
         previous = read_predecessor(store, resume)

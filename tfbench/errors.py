@@ -5,7 +5,9 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-OUT_OF_MEMORY = "out of memory"  # the type of every backend's error about memory that could not be had
+OUT_OF_MEMORY = (  # the type of every backend's error about memory that could not be had
+    "out of memory"
+)
 
 
 class ExitCode(enum.IntEnum):
@@ -16,8 +18,11 @@ class ExitCode(enum.IntEnum):
     RUN_FAILED = 1
     """A run failed or was killed; what it measured is kept."""
     USAGE = 2
-    """Wrong usage, recipe, device or data: nothing was run, nothing was stored; or things that cannot be compared, an
-    output that cannot be written, or runs of a store that cannot be read (all others are done)."""
+    """Wrong usage, recipe, device or data: nothing was run, nothing was stored.
+
+    Or things that cannot be compared, an output that cannot be written, or runs of a store that
+    cannot be read (all others are done).
+    """
     REGRESSION = 3
     """`tfbench check` found a regression."""
     INTERRUPTED = 130
@@ -27,7 +32,10 @@ class ExitCode(enum.IntEnum):
 
 
 class TfbenchError(Exception):
-    """Something that the user can mend; its text says where, what was expected, what was received."""
+    """Something that the user can mend.
+
+    Its text says where, what was expected, what was received.
+    """
 
     exit_code = ExitCode.USAGE
 
@@ -57,7 +65,10 @@ class TrackingError(TfbenchError):
 
 
 class SilentServerError(TrackingError):
-    """A tracking server did not answer in time; to ask it again at once would take as long again."""
+    """A tracking server did not answer in time.
+
+    To ask it again at once would take as long again.
+    """
 
 
 class MeasurementError(TfbenchError):
@@ -75,7 +86,10 @@ class OutputError(TfbenchError):
 
 
 class Notice(UserWarning):
-    """A warning whose text belongs into the record of a run, given while its data or model are made."""
+    """A warning that belongs in a run's record.
+
+    It is given while the run's data or model are made.
+    """
 
 
 class InterruptedRunError(TfbenchError):

@@ -1,7 +1,7 @@
 """Typed, frozen, checked records: what a recipe and a journal are made of.
 
-A class decorated with `schema` is a frozen dataclass whose values are checked when it is built, by type (`true` is no
-number, `1.5` is no count) and by range.
+A class decorated with `schema` is a frozen dataclass whose values are checked when it is built, by
+type (`true` is no number, `1.5` is no count) and by range.
 """
 
 import dataclasses
@@ -27,7 +27,10 @@ _CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute
 
 _LONG = re.compile(rb"\d{40}")
 
-_WANTED = {"bool_type": "must be true or false", "dict_type": "must be a table"}  # in other words than Python's
+_WANTED = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be a table",
+}  # in other words than Python's
 
 Flag = Annotated[bool, pydantic.Strict()]
 Integer = Annotated[int, pydantic.Strict()]
@@ -54,7 +57,9 @@ Id = Annotated[str, pydantic.Field(strict=True, pattern="^[A-Za-z0-9]{1,64}$")]
 MachineName = Annotated[str, pydantic.Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,99})?$")]
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,)
+)
 def schema(cls: type[T]) -> type[T]:
     """Makes a class a frozen, keyword-only, slotted dataclass that checks its own values."""
     decorate: Any = pydantic_dataclass(frozen=True, kw_only=True, slots=True, config=_CONFIG)
@@ -63,7 +68,10 @@ def schema(cls: type[T]) -> type[T]:
 
 
 def table_of(cls: type) -> Any:
-    """Returns what the type of a table is annotated with that stays one, and that `cls` can be built from."""
+    """Returns an annotation that checks a table but keeps it a table.
+
+    `cls` can be built from what passes the check.
+    """
 
     def check(values: Mapping[str, Any]) -> Mapping[str, Any]:
         if problems := find_problems(cls, values, cls.__name__)[1]:
@@ -86,7 +94,8 @@ def find_problems(cls: type[T], values: object, where: str) -> tuple[T | None, l
         where: Prefix of every message, for example "training"; "": none.
 
     Returns:
-        The instance and no problems, or None and one text a problem ("training.epochs: must be ... Received: ...").
+        The instance and no problems, or None and one text a problem ("training.epochs: must be ...
+        Received: ...").
     """
     try:
         return _adapter(cls).validate_python(values), []
@@ -110,7 +119,8 @@ def read_as(cls: type[T], data: bytes) -> T:
     """Returns the instance of a dataclass that a JSON document stands for; nothing is converted.
 
     Raises:
-        ValueError: It does not, or has 40 digits in a row, as no number has that can be calculated with.
+        ValueError: It does not, or has 40 digits in a row, as no number has that can be calculated
+            with.
     """
     if _LONG.search(data):
         raise ValueError("has 40 digits in a row.")
@@ -123,11 +133,18 @@ def is_record(kind: type) -> bool:
 
 
 def meanings_of(cls: type) -> dict[str, str]:
-    """Returns the text below each field of a record, in one line; pydantic itself forgets those of classes above."""
+    """Returns the text below each field of a record, in one line.
+
+    Pydantic itself forgets those of classes above.
+    """
     meanings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         fields = getattr(base, "__pydantic_fields__", {})
-        meanings |= {name: " ".join(field.description.split()) for name, field in fields.items() if field.description}
+        meanings |= {
+            name: " ".join(field.description.split())
+            for name, field in fields.items()
+            if field.description
+        }
     return meanings
 
 
@@ -144,11 +161,18 @@ def read_json(data: bytes) -> Any:
     """
     found, is_long = pydantic_core.from_json(data), _LONG.search(data)
     # A number whose products no float holds becomes one without end, which no field takes.
-    return json.loads(data, parse_int=lambda text: int(text) if len(text) < 40 else math.inf) if is_long else found
+    return (
+        json.loads(data, parse_int=lambda text: int(text) if len(text) < 40 else math.inf)
+        if is_long
+        else found
+    )
 
 
 def _adapter(cls: Any) -> "pydantic.TypeAdapter[Any]":
-    """Returns what builds and dumps a type; it takes longer to be made than a record to be built, and is kept."""
+    """Returns what builds and dumps a type.
+
+    It takes longer to be made than a record to be built, and is kept.
+    """
     if cls not in _ADAPTERS:
         _ADAPTERS[cls] = pydantic.TypeAdapter(cls)
     return _ADAPTERS[cls]
@@ -158,14 +182,25 @@ def _explain_all(cls: Any, error: pydantic.ValidationError, where: str, values: 
     texts: list[str] = []
     for problem in error.errors(include_url=False):
         cause = problem.get("ctx", {}).get("error")
-        texts += cause.args if isinstance(cause, ProblemsError) else [_explain(cls, problem, where, values)]
+        texts += (
+            cause.args
+            if isinstance(cause, ProblemsError)
+            else [_explain(cls, problem, where, values)]
+        )
     return texts
 
 
 def _name_path(steps: Iterable[Any], values: Any) -> Iterator[str]:
-    """Yields the keys to a value, without what tells the choices of a union apart: the value of "name" or "type"."""
+    """Yields the keys to a value, without what tells the choices of a union apart.
+
+    The value of "name" or "type".
+    """
     for step in steps:
-        if isinstance(values, Mapping) and step not in values and step in (values.get("name"), values.get("type")):
+        if (
+            isinstance(values, Mapping)
+            and step not in values
+            and step in (values.get("name"), values.get("type"))
+        ):
             continue
         yield str(step)
         try:
@@ -175,14 +210,21 @@ def _name_path(steps: Iterable[Any], values: Any) -> Iterator[str]:
 
 
 def _explain(cls: type, problem: Any, where: str, values: Any) -> str:
-    loc = [step for step in problem["loc"] if step != "[key]"]  # of a table: the step before is the key itself
+    loc = [
+        step for step in problem["loc"] if step != "[key]"
+    ]  # of a table: the step before is the key itself
     steps = [str(step) for step in loc]
     path = shorten(".".join([*([where] if where else []), *_name_path(loc, values)]))
-    tag_key = str(problem.get("ctx", {}).get("discriminator")).strip("'")  # what tells the choices of a union apart
+    tag_key = str(problem.get("ctx", {}).get("discriminator")).strip(
+        "'"
+    )  # what tells the choices of a union apart
     match problem["type"]:
         case "unexpected_keyword_argument" | "extra_forbidden":
             known = _keys_beside(cls, steps)
-            return f"{path}: unknown key.{did_you_mean(steps[-1], known)} Known keys: {', '.join(known) or 'none'}."
+            return (
+                f"{path}: unknown key.{did_you_mean(steps[-1], known)} Known keys:"
+                f" {', '.join(known) or 'none'}."
+            )
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             is_table = not where and len(steps) == 1
             return f"{path}: missing{f' table [{path}]' if is_table else ''}."
@@ -192,18 +234,33 @@ def _explain(cls: type, problem: Any, where: str, values: Any) -> str:
             known = [tag.strip("'") for tag in problem["ctx"]["expected_tags"].split(", ")]
             tag = problem["ctx"]["tag"]
             hint = did_you_mean(str(tag), known)
-            return f"{path}.{tag_key}: must be one of {', '.join(known)}. Received: '{shorten(str(tag))}'.{hint}"
+            return (
+                f"{path}.{tag_key}: must be one of {', '.join(known)}. Received:"
+                f" '{shorten(str(tag))}'.{hint}"
+            )
         case "value_error":
             return f"{path}: {problem['msg'].removeprefix('Value error, ')}"
         case "literal_error":
-            known = [choice.strip("'") for choice in problem["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+            known = [
+                choice.strip("'")
+                for choice in problem["ctx"]["expected"].replace(" or ", ", ").split(", ")
+            ]
             hint = did_you_mean(str(problem["input"]), known)
-            return f"{path}: must be one of {', '.join(known)}. Received: {_show(problem['input'])}.{hint}"
+            return (
+                f"{path}: must be one of {', '.join(known)}. Received:"
+                f" {_show(problem['input'])}.{hint}"
+            )
         case "dataclass_type" | "model_attributes_type":
-            hint = f"Set one of its keys, such as {path}.{next(iter(_keys_beside(cls, [*steps, ''])), 'KEY')}."
+            hint = (
+                "Set one of its keys, such as"
+                f" {path}.{next(iter(_keys_beside(cls, [*steps, ''])), 'KEY')}."
+            )
             return f"{path}: must be a table. Received: {_show(problem['input'])}. {hint}"
         case "tuple_type":
-            return f"{path}: must be a list{_example_of(cls, steps)}. Received: {_show(problem['input'])}."
+            return (
+                f"{path}: must be a list{_example_of(cls, steps)}. Received:"
+                f" {_show(problem['input'])}."
+            )
         case kind:
             message = _WANTED.get(kind) or re.sub(r"^\w+ should", "must", problem["msg"])
             return f"{path}: {message}. Received: {_show(problem['input'])}."
@@ -214,7 +271,10 @@ def _keys_beside(cls: type, steps: list[str]) -> list[str]:
     if not dataclasses.is_dataclass(cls):  # several of one: "tuple[Layer, ...]"
         cls = next(iter(typing.get_args(cls)), cls)
     for depth, step in enumerate(steps[:-1]):
-        hints = {name: field.annotation for name, field in getattr(cls, "__pydantic_fields__", {}).items()}
+        hints = {
+            name: field.annotation
+            for name, field in getattr(cls, "__pydantic_fields__", {}).items()
+        }
         candidates = [hints[step]] if step in hints else []
         while candidates:
             hint = candidates.pop()
@@ -222,14 +282,22 @@ def _keys_beside(cls: type, steps: list[str]) -> list[str]:
                 cls = hint
                 tags = [typing.get_type_hints(hint).get(key) for key in ("name", "type")]
                 if any(f"'{tag}'" in repr(tags) for tag in steps[depth + 1 : depth + 3]):
-                    break  # the one choice whose tag is the next step, or comes after its place in an array
+                    # the one choice whose tag is the next step, or comes after its place in an
+                    # array
+                    break
             candidates += typing.get_args(hint)
-    return [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+    return (
+        [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+    )
 
 
 def _example_of(cls: type, steps: list[str]) -> str:
     """Returns ", such as [1, 2]" where the default of a list is one."""
-    fields = {field.name: field.default for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else {}
+    fields = (
+        {field.name: field.default for field in dataclasses.fields(cls)}
+        if dataclasses.is_dataclass(cls)
+        else {}
+    )
     default = fields.get(steps[0]) if len(steps) == 1 else None
     return f", such as {_show(default)}" if isinstance(default, tuple) and default else ""
 

@@ -1,8 +1,8 @@
 r"""Words of messages, and text as it may be shown.
 
-Titles, names, notes, hardware and errors come from recipes and journals that others may have written. Passwords are
-masked in them, and characters that a terminal, a table or a page would obey are written as they stand in JSON and TOML,
-"\u001b", so that they are seen and read back.
+Titles, names, notes, hardware and errors come from recipes and journals that others may have
+written. Passwords are masked in them, and characters that a terminal, a table or a page would obey
+are written as they stand in JSON and TOML, "\u001b", so that they are seen and read back.
 """
 
 import re
@@ -11,12 +11,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 DEFAULT_STORE = "mlruns"
-LONGEST_LINE = 1000  # of a message, in characters; the longest of our own, lists of known keys, are half of that
+# of a message, in characters; the longest of our own, lists of known keys, are half of that
+LONGEST_LINE = 1000
 _UNBOUNDED = 10.0  # a share from which its digits say nothing more
 
-# Control characters but for tab and newline; what turns the direction of text; separators of lines; halves of
-# characters, as names that are no UTF-8 have them, and which cannot be printed.
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters but for tab and newline; what turns the direction of text; separators of lines;
+# halves of characters, as names that are no UTF-8 have them, and which cannot be printed.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _OBEYED_IN_A_LINE = re.compile(_OBEYED.pattern.replace("\x08\x0b-", ""))
 _USER = re.compile(r"""(?<=://)([^\s"<>@/:]*)(:?)([^\s"<>]*)@""")
 _QUERY = re.compile(
@@ -27,13 +30,18 @@ _QUERY = re.compile(
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Returns what somebody gave as a message repeats it: in one line, of a long one the beginning and the end."""
+    """Returns what somebody gave as a message repeats it.
+
+    In one line, of a long one the beginning and the end.
+    """
     line = " ".join(text.splitlines())
-    return line if len(line) <= limit else f"{line[: limit - limit // 4]} ... {line[-(limit // 4) :]}"
+    return (
+        line if len(line) <= limit else f"{line[: limit - limit // 4]} ... {line[-(limit // 4) :]}"
+    )
 
 
 def cut(text: str, limit: int) -> str:
-    """Returns the beginning of a text for what takes `limit` characters at most, with "..." where some are missing."""
+    """Returns a text cut to `limit` characters, with a final "..." if it was cut."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -51,12 +59,20 @@ def shorten_lines(message: str, given: Iterable[str] = ()) -> str:
 
 
 def command_line(*words: str, store: Path | str = DEFAULT_STORE) -> str:
-    """Returns a command of tfbench as a shell takes it, with the store that it is about where that is not the usual."""
-    return shlex.join(["tfbench", *words, *([] if str(store) == DEFAULT_STORE else ["--store", str(store)])])
+    """Returns a tfbench command as a shell takes it.
+
+    It names the store unless that is the default one.
+    """
+    return shlex.join(
+        ["tfbench", *words, *([] if str(store) == DEFAULT_STORE else ["--store", str(store)])]
+    )
 
 
 def store_of(journal: Path | str) -> Path | str:
-    """Returns the store that the journal of a run or of a sweep lies in, the usual one if it lies in none."""
+    """Returns the store that holds a run's or a sweep's journal.
+
+    It is the default store if the journal lies in none.
+    """
     folder = Path(journal).parent
     return folder.parent if folder.name in ("journals", "sweeps", "tasks") else DEFAULT_STORE
 
@@ -72,7 +88,10 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def format_share(share: float) -> str:
-    """Returns a share in per cent, with as many digits as it deserves: "3.1 %", "0.12 %", "25 %", "over 1,000 %"."""
+    """Returns a share in per cent, with as many digits as it deserves.
+
+    "3.1 %", "0.12 %", "25 %", "over 1,000 %".
+    """
     if share > _UNBOUNDED:
         return f"over {100 * _UNBOUNDED:,.0f} %"
     percentage = 100 * share
@@ -86,7 +105,10 @@ def without_secrets(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Returns text of one line or several, with the codes of the characters that a terminal would obey."""
+    """Returns text with control characters replaced by their codes.
+
+    A terminal would obey such characters. The text may have several lines.
+    """
     return _OBEYED.sub(_code, text)
 
 
@@ -96,7 +118,7 @@ def one_line(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Returns text as Markdown that keeps to its cell and line, and has no link, picture or HTML in it."""
+    """Returns text as Markdown in one table cell, without links, images or HTML."""
     escaped = re.sub(r"[\\|]|\](?=[(\[:])", r"\\\g<0>", one_line(text))
     return escaped.replace("&", "&amp;").replace("<", "&lt;")
 
@@ -106,9 +128,17 @@ def _code(match: re.Match[str]) -> str:
 
 
 def _without_password(match: re.Match[str]) -> str:
-    user, colon, rest = match.groups()  # a password may hold "/" and "@", as a path may: https://host.org:80/@name
-    is_web = match.string[max(0, match.start() - 8) : match.start()].lower().endswith(("http://", "https://"))
-    can_be_host = is_web or not colon  # a database's driver takes all up to the "@" for the password
+    user, colon, rest = (
+        match.groups()
+    )  # a password may hold "/" and "@", as a path may: https://host.org:80/@name
+    is_web = (
+        match.string[max(0, match.start() - 8) : match.start()]
+        .lower()
+        .endswith(("http://", "https://"))
+    )
+    can_be_host = (
+        is_web or not colon
+    )  # a database's driver takes all up to the "@" for the password
     is_host = not user or (can_be_host and ("." in user or user == "localhost"))
     if is_host and re.match(r"\d{1,5}/" if colon else "/", rest):
         return match[0]

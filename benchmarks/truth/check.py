@@ -1,13 +1,15 @@
-"""Holds `tfbench check` against planted slow-downs, and against none, resampled from pools of real processes.
+"""Holds `tfbench check` against planted slow-downs, and against none.
+
+Both are resampled from pools of real processes.
 
     python benchmarks/truth/check.py
 
-A small network naps 0.3 s in every step; so many processes of it are a pool, and as many that nap 5 % longer another.
-With no limit (`--fail-above 0`), five processes are drawn from the first pool as a baseline, and five others to be held
-against it, 1,000 times: from the same pool, where 3 to 7 % may be called different, and from the slower one, where at
-least 90 % must be called a regression. The comparisons share the processes of two pools, so that other pools can give
-shares a little beyond those.
-The naps log themselves: their means say how large the planted slow-down really was.
+A small network naps 0.3 s in every step; so many processes of it are a pool, and as many that nap 5
+% longer another. With no limit (`--fail-above 0`), five processes are drawn from the first pool as
+a baseline, and five others to be held against it, 1,000 times: from the same pool, where 3 to 7 %
+may be called different, and from the slower one, where at least 90 % must be called a regression.
+The comparisons share the processes of two pools, so that other pools can give shares a little
+beyond those. The naps log themselves: their means say how large the planted slow-down really was.
 """
 
 import dataclasses
@@ -33,13 +35,39 @@ MIN_POOL = 60
 DRAWN = 5  # processes on each side, as `tfbench check` makes by default
 
 
-def make_pool(folder: Path, factor: float, processes: int, seconds: float) -> tuple[SpeedSample, float]:
+def make_pool(
+    folder: Path, factor: float, processes: int, seconds: float
+) -> tuple[SpeedSample, float]:
     """Returns the speeds of so many processes, and the mean of their naps in seconds."""
-    recipe, log, kept = folder / "planted.toml", folder / f"naps-{factor}", folder / f"pool-{factor}.json"
+    recipe, log, kept = (
+        folder / "planted.toml",
+        folder / f"naps-{factor}",
+        folder / f"pool-{factor}.json",
+    )
     recipe.write_text(RECIPE)
-    command = [sys.executable, "-m", "tfbench", "check", str(recipe), "--allow-code", "--save", str(kept)]
-    command += ["--repeats", str(processes), "--seconds", str(seconds), "--store", str(folder / "mlruns")]
-    settings = (f"model.log={log}", f"model.nap_seconds={NAP_SECONDS * factor}", "measurement.checks=false")
+    command = [
+        sys.executable,
+        "-m",
+        "tfbench",
+        "check",
+        str(recipe),
+        "--allow-code",
+        "--save",
+        str(kept),
+    ]
+    command += [
+        "--repeats",
+        str(processes),
+        "--seconds",
+        str(seconds),
+        "--store",
+        str(folder / "mlruns"),
+    ]
+    settings = (
+        f"model.log={log}",
+        f"model.nap_seconds={NAP_SECONDS * factor}",
+        "measurement.checks=false",
+    )
     settings += (f"measurement.warmup_steps={WARMUP_STEPS}",)
     command += [part for setting in settings for part in ("--set", setting)]
     done = subprocess.run(command, env=with_planted(), stdout=sys.stderr, check=False)
@@ -60,14 +88,23 @@ def draw(pool: SpeedSample, places: list[int]) -> SpeedSample:
 
 @click.command()
 @click.option("--processes", default=MIN_POOL, show_default=True, help="Of each pool.")
-@click.option("--seconds", default=2.0, show_default=True, help="Length of a run after its warm-up.")
+@click.option(
+    "--seconds", default=2.0, show_default=True, help="Length of a run after its warm-up."
+)
 @click.option("--comparisons", default=1_000, show_default=True)
 def main(processes: int, seconds: float, comparisons: int) -> None:
-    """Prints a Markdown table; ends with 1 if alarms are too many or too few, or slow-downs are missed."""
+    """Prints a Markdown table.
+
+    Ends with 1 if alarms are too many or too few, or slow-downs are missed.
+    """
     if processes < 2 * DRAWN:
-        raise click.ClickException(f"--processes: must be {2 * DRAWN} or more. Received: {processes}.")
+        raise click.ClickException(
+            f"--processes: must be {2 * DRAWN} or more. Received: {processes}."
+        )
     if processes < MIN_POOL:
-        click.echo(f"comparisons drawn from fewer than {MIN_POOL} processes are much alike", err=True)
+        click.echo(
+            f"comparisons drawn from fewer than {MIN_POOL} processes are much alike", err=True
+        )
     with tempfile.TemporaryDirectory() as name:
         pool, nap = make_pool(Path(name), 1.0, processes, seconds)
         slower, longer_nap = make_pool(Path(name), SLOW_DOWN, processes, seconds)
@@ -82,12 +119,18 @@ def main(processes: int, seconds: float, comparisons: int) -> None:
     alarms = 1 - equal.count("no measurable difference") / comparisons
     found = slowed.count("regression") / comparisons
     spread = statistics.stdev(pool.samples_per_second) / pool.speed
-    click.echo("| slow-down of the naps | processes | spread | comparisons | regression | faster | no difference |")
+    click.echo(
+        "| slow-down of the naps | processes | spread | comparisons | regression | faster | no"
+        " difference |"
+    )
     click.echo("| --- | --- | --- | --- | --- | --- | --- |")
     for change, judgements in ((0.0, equal), (longer_nap / nap - 1, slowed)):
         names = ("regression", "faster", "no measurable difference")
         shares = " | ".join(f"{judgements.count(one) / comparisons:.1%}" for one in names)
-        click.echo(f"| {change:.2%} | 2 x {DRAWN} of {processes} | {spread:.2%} | {comparisons} | {shares} |")
+        click.echo(
+            f"| {change:.2%} | 2 x {DRAWN} of {processes} | {spread:.2%} | {comparisons} |"
+            f" {shares} |"
+        )
     sys.exit(not (0.03 <= alarms <= 0.07 and found >= 0.9))
 
 

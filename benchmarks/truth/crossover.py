@@ -2,10 +2,11 @@
 
     python benchmarks/truth/crossover.py
 
-A small network naps a + b * batch seconds in every step under the strategy default, and c + d * batch under one_device,
-which otherwise costs the same: both are one replica on one device. The naps log themselves, and a straight line through
-those of either setup says where they are equally long. The crossover found must be within 5 % of that, in fewer than a
-quarter of the runs that an exhaustive search as fine as 5 % would take.
+A small network naps a + b * batch seconds in every step under the strategy default, and c + d *
+batch under one_device, which otherwise costs the same: both are one replica on one device. The naps
+log themselves, and a straight line through those of either setup says where they are equally long.
+The crossover found must be within 5 % of that, in fewer than a quarter of the runs that an
+exhaustive search as fine as 5 % would take.
 """
 
 import json
@@ -21,7 +22,10 @@ from planted import read_naps
 
 LOW, HIGH = 4, 1024
 SETUPS = ("default", "one_device")
-COSTS = ((0.04, 0.0004), (0.16, 0.0001))  # of a step and of a sample, in seconds: equal at a batch of 400
+COSTS = (
+    (0.04, 0.0004),
+    (0.16, 0.0001),
+)  # of a step and of a sample, in seconds: equal at a batch of 400
 LARGEST_ERROR = 0.05
 
 
@@ -38,7 +42,16 @@ def search(folder: Path, repeats: int, seconds: float) -> dict:
         "model.one_device_nap_per_sample": other_per_sample,
         "measurement.checks": "false",
     }
-    command = [sys.executable, "-m", "tfbench", "crossover", str(recipe), "--allow-code", "--format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "tfbench",
+        "crossover",
+        str(recipe),
+        "--allow-code",
+        "--format",
+        "json",
+    ]
     command += ["--vary", f"training.global_batch_size={LOW}..{HIGH}", "--repeats", str(repeats)]
     command += ["--between", *(f"{setup} cpu:0" for setup in SETUPS), "--seconds", str(seconds)]
     command += ["--store", str(folder / "mlruns")]
@@ -50,11 +63,14 @@ def search(folder: Path, repeats: int, seconds: float) -> dict:
 
 
 def find_truth(folder: Path, sizes: list[int]) -> float:
-    """Returns the batch size at which the naps of both setups are equally long, by their own logs."""
+    """Returns the batch size at which both setups nap equally long, by their logs."""
     lines = []
     for setup in SETUPS:
         naps = [
-            statistics.fmean(end - start for start, end in read_naps(f"{folder}/naps-{setup}-{size}")) for size in sizes
+            statistics.fmean(
+                end - start for start, end in read_naps(f"{folder}/naps-{setup}-{size}")
+            )
+            for size in sizes
         ]
         lines.append(statistics.linear_regression(sizes, naps))
     (b, a), (d, c) = lines
@@ -62,7 +78,10 @@ def find_truth(folder: Path, sizes: list[int]) -> float:
 
 
 def count_exhaustive() -> int:
-    """Returns how many sizes a search measures that tries all of them that are 5 %, or at least 1, apart."""
+    """Returns how many sizes an exhaustive search measures.
+
+    Its sizes are 5 % apart, and at least 1.
+    """
     size, count = LOW, 1
     while size < HIGH:
         size, count = max(size + 1, int(size * (1 + LARGEST_ERROR))), count + 1
@@ -71,9 +90,14 @@ def count_exhaustive() -> int:
 
 @click.command()
 @click.option("--repeats", default=3, show_default=True, help="Rounds at each batch size.")
-@click.option("--seconds", default=2.0, show_default=True, help="Length of a run after its warm-up.")
+@click.option(
+    "--seconds", default=2.0, show_default=True, help="Length of a run after its warm-up."
+)
 def main(repeats: int, seconds: float) -> None:
-    """Prints a Markdown table; ends with 1 if the crossover found is wrong, or took too many runs."""
+    """Prints a Markdown table.
+
+    Ends with 1 if the crossover found is wrong, or took too many runs.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         document = search(folder, repeats, seconds)
@@ -85,8 +109,13 @@ def main(repeats: int, seconds: float) -> None:
     click.echo("| --- | --- | --- | --- | --- | --- | --- |")
     found = document["crossings"]
     error = found[0]["value"] / truth - 1 if len(found) == 1 else float("nan")
-    bounds = ", ".join(f"{one['value']:.1f} | {one['low']} to {one['high']}" for one in found) or "none | "
-    click.echo(f"| {planted:.1f} | {truth:.1f} | {bounds} | {error:+.2%} | {len(sizes)} | {exhaustive} |")
+    bounds = (
+        ", ".join(f"{one['value']:.1f} | {one['low']} to {one['high']}" for one in found)
+        or "none | "
+    )
+    click.echo(
+        f"| {planted:.1f} | {truth:.1f} | {bounds} | {error:+.2%} | {len(sizes)} | {exhaustive} |"
+    )
     sys.exit(not (abs(error) <= LARGEST_ERROR and len(sizes) < exhaustive / 4))
 
 

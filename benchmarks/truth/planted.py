@@ -1,7 +1,10 @@
-"""A network that naps for a known time in every step, or is fed by a pipeline that naps for every batch.
+"""A network that naps in every step, or whose pipeline naps for every batch.
 
-Each nap writes its own start and end to a file, on the clock that tfbench reads: the truth that reports are held
-against. A nap may take longer for a larger batch, and be another one under the strategy one_device than under default.
+How long each nap takes is known.
+
+Each nap writes its own start and end to a file, on the clock that tfbench reads: the truth that
+reports are held against. A nap may take longer for a larger batch, and be another one under the
+strategy one_device than under default.
 """
 
 import os
@@ -25,18 +28,21 @@ def build_model(
     input_log: str = "",
     input_nap_seconds: float = 0.0,
 ) -> Any:
-    """Builds a small dense network that naps once a step and replica, and plants naps in the input pipeline.
+    """Builds a small dense network that naps once a step and replica.
+
+    On request it plants naps in the input pipeline, too.
 
     Args:
         spec: Of the data.
-        log: File that naps of steps write themselves to; where they depend on the batch, a file for each of its sizes
-            and for either strategy: LOG-default-64. Without it no step naps.
+        log: File that naps of steps write themselves to; where they depend on the batch, a file for
+            each of its sizes and for either strategy: LOG-default-64. Without it no step naps.
         nap_seconds: How long one takes in any case.
         nap_per_sample: And for each sample that a replica gets.
         one_device_nap_seconds: Instead of `nap_seconds` under the strategy one_device, where
             `one_device_nap_per_sample` is instead of `nap_per_sample`.
         one_device_nap_per_sample: See there.
-        backward_nap_seconds: How long a layer's gradient naps, instead of the step; it writes itself to `log`.
+        backward_nap_seconds: How long a layer's gradient naps, instead of the step; it writes
+            itself to `log`.
         input_log: File that naps of the pipeline write themselves to.
         input_nap_seconds: How much longer the making of a batch takes.
 
@@ -54,7 +60,9 @@ def build_model(
                 zero = tf.numpy_function(_nap, [nap_seconds, log], tf.float32)
             else:
                 size = tf.shape(inputs)[0]
-                zero = tf.numpy_function(_nap_by_batch, [nap_seconds, nap_per_sample, size, log], tf.float32)
+                zero = tf.numpy_function(
+                    _nap_by_batch, [nap_seconds, nap_per_sample, size, log], tf.float32
+                )
             zero.set_shape([])
             return inputs + tf.stop_gradient(zero)
 
@@ -66,7 +74,9 @@ def build_model(
             def slow(x: Any) -> Any:
                 def go_back(gradient: Any) -> Any:
                     # Of the gradient, so that it can begin only once that is there.
-                    zero = tf.numpy_function(lambda _: _nap(backward_nap_seconds, log.encode()), [gradient], tf.float32)
+                    zero = tf.numpy_function(
+                        lambda _: _nap(backward_nap_seconds, log.encode()), [gradient], tf.float32
+                    )
                     zero.set_shape([])
                     return gradient + zero
 
@@ -110,7 +120,10 @@ def _nap_by_batch(seconds: Any, seconds_per_sample: Any, size: Any, log: bytes) 
 
 
 def _slow_input_down(seconds: float, log: str) -> None:
-    """Lets the making of every batch take longer. The pipeline has no place for this; it is built after the model."""
+    """Lets the making of every batch take longer. The pipeline has no place for this.
+
+    It is built after the model.
+    """
     import tensorflow as tf
 
     from tfbench.backends.tensorflow import input_pipeline

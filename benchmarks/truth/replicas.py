@@ -1,11 +1,14 @@
-"""Trains a small network under `default` and on 1, 2, 3, 4, 5 and 8 mirrored replicas, and compares what was learned.
+"""Compares what a network learns under `default` and on mirrored replicas.
+
+There are 1, 2, 3, 4, 5 and 8 replicas.
 
     python benchmarks/truth/replicas.py
 
-One epoch of `features4_hidden100_mlp` by plain SGD, whose steps follow from the gradients alone: a replica that is left
-out of a sum, or a loss that is divided by the wrong number, shows in the loss. TensorFlow's HierarchicalCopyAllReduce,
-which leaves one out where their number is odd, gave 0.0546 instead of 0.0399 on three replicas at a batch of 96. Ends
-with 0 if all losses are that of `default` within 0.1 %, and says which are not.
+One epoch of `features4_hidden100_mlp` by plain SGD, whose steps follow from the gradients alone: a
+replica that is left out of a sum, or a loss that is divided by the wrong number, shows in the loss.
+TensorFlow's HierarchicalCopyAllReduce, which leaves one out where their number is odd, gave 0.0546
+instead of 0.0399 on three replicas at a batch of 96. Ends with 0 if all losses are that of
+`default` within 0.1 %, and says which are not.
 """
 
 import json
@@ -22,9 +25,29 @@ LARGEST_DIFFERENCE = 1e-3
 
 def train(folder: Path, batch_size: int, num_replicas: int) -> dict:
     """Returns the JSON document of a run; no replicas: of one under `default`."""
-    command = [sys.executable, "-m", "tfbench", "run", "features4_hidden100_mlp", "--format", "json", "--epochs", "1"]
-    command += ["--set", f"training.global_batch_size={batch_size}", "--store", str(folder / "mlruns")]
-    command += ["--set", 'training.optimizer={name="sgd",learning_rate=0.1}', "--set", "measurement.checks=false"]
+    command = [
+        sys.executable,
+        "-m",
+        "tfbench",
+        "run",
+        "features4_hidden100_mlp",
+        "--format",
+        "json",
+        "--epochs",
+        "1",
+    ]
+    command += [
+        "--set",
+        f"training.global_batch_size={batch_size}",
+        "--store",
+        str(folder / "mlruns"),
+    ]
+    command += [
+        "--set",
+        'training.optimizer={name="sgd",learning_rate=0.1}',
+        "--set",
+        "measurement.checks=false",
+    ]
     devices = ",".join(f"cpu:{index}" for index in range(num_replicas)) or "cpu:0"
     command += ["--strategy", "mirrored" if num_replicas else "default", "--devices", devices]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
@@ -42,7 +65,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         for batch_size, counts in COUNTS.items():
             (plain,) = train(Path(name), batch_size, 0)["epochs"]
-            click.echo(f"| {batch_size} | default | {plain['loss']:.6f} | {plain['val_loss']:.6f} | |")
+            click.echo(
+                f"| {batch_size} | default | {plain['loss']:.6f} | {plain['val_loss']:.6f} | |"
+            )
             for count in counts:
                 (epoch,) = train(Path(name), batch_size, count)["epochs"]
                 difference = max(abs(epoch[key] / plain[key] - 1) for key in ("loss", "val_loss"))

@@ -2,9 +2,10 @@
 
     python benchmarks/truth/slow_layer.py
 
-A network has a layer that gives back what it is given, and whose gradient naps for a known time and logs its naps. The
-profile must name the backward pass of that layer as the bottleneck, with a time within 5 % of the logged naps. Its
-phase must not lie below them, interval included, and the trace must name operations for nearly all of it.
+A network has a layer that gives back what it is given, and whose gradient naps for a known time and
+logs its naps. The profile must name the backward pass of that layer as the bottleneck, with a time
+within 5 % of the logged naps. Its phase must not lie below them, interval included, and the trace
+must name operations for nearly all of it.
 """
 
 import json
@@ -22,10 +23,19 @@ LEAST_NAMED = 0.9  # of the phase of the planted layer
 
 
 def profile(folder: Path, nap_seconds: float) -> tuple[dict, list[float]]:
-    """Returns the JSON document of a profile, and how long the naps took by their own log, in seconds."""
+    """Returns a profile's JSON document, and the seconds of each nap by its log."""
     recipe, log = folder / "planted.toml", folder / f"naps-{nap_seconds}"
     recipe.write_text(RECIPE)
-    command = [sys.executable, "-m", "tfbench", "profile", str(recipe), "--allow-code", "--seconds", "8"]
+    command = [
+        sys.executable,
+        "-m",
+        "tfbench",
+        "profile",
+        str(recipe),
+        "--allow-code",
+        "--seconds",
+        "8",
+    ]
     command += ["--set", f"model.log={log}", "--set", f"model.backward_nap_seconds={nap_seconds}"]
     command += ["--store", str(folder / "mlruns"), "--format", "json"]
     done = subprocess.run(command, env=with_planted(), capture_output=True, text=True, check=False)
@@ -53,8 +63,13 @@ def main() -> None:
         for nap_seconds in NAPS_SECONDS:
             document, naps = profile(Path(name), nap_seconds)
             step, napped = document["profile"]["step"], sum(naps) / len(naps)
-            found, phase = step["bottleneck"], next(one for one in step["phases"] if one["name"] == "backward")
-            named = next(check["named_share"] for check in step["checks"] if check["phase"] == "backward")
+            found, phase = (
+                step["bottleneck"],
+                next(one for one in step["phases"] if one["name"] == "backward"),
+            )
+            named = next(
+                check["named_share"] for check in step["checks"] if check["phase"] == "backward"
+            )
             error = found["seconds"] / napped - 1
             holds = found["name"] == "backward of slow" and abs(error) <= LARGEST_ERROR
             holds = holds and phase["high"] >= napped and named >= LEAST_NAMED

@@ -1,6 +1,9 @@
-"""What any version of tfbench does for its users, whatever it is made of: exit codes, JSON, and what MLflow holds.
+"""What any version of tfbench does for its users, whatever it is made of.
 
-Nothing of the product is imported here but `tfbench` itself, and no text is asked for that a person reads.
+Exit codes, JSON, and what MLflow holds.
+
+Nothing of the product is imported here but `tfbench` itself, and no text is asked for that a person
+reads.
 """
 
 from pathlib import Path

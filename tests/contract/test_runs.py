@@ -40,11 +40,18 @@ def listed(cli: Cli, *options: str) -> list[Any]:
 
 def test_a_run_reports_what_it_measured(trained: Any) -> None:
     assert (trained["status"], trained["error"], trained["name"]) == ("FINISHED", None, "first")
-    assert (trained["strategy"], trained["devices"], trained["num_replicas"]) == ("default", ["cpu:0"], 1)
+    assert (trained["strategy"], trained["devices"], trained["num_replicas"]) == (
+        "default",
+        ["cpu:0"],
+        1,
+    )
     assert trained["num_parameters"] == NUM_PARAMETERS
     assert trained["dataset"]["synthetic"] is True
     assert trained["recipe"]["resolved"]["training"]["global_batch_size"] == 4096
-    assert [(epoch["epoch"], epoch["num_steps"]) for epoch in trained["epochs"]] == [(1, 15), (2, 15)]
+    assert [(epoch["epoch"], epoch["num_steps"]) for epoch in trained["epochs"]] == [
+        (1, 15),
+        (2, 15),
+    ]
     for epoch in trained["epochs"]:
         assert epoch["samples_per_second"] > 0 and epoch["epoch_seconds"] > 0
         assert 0 <= epoch["accuracy"] <= 1 and 0 <= epoch["val_accuracy"] <= 1
@@ -74,7 +81,9 @@ def test_a_run_is_read_back_as_it_was_reported(cli: Cli, trained: Any) -> None:
 
 def test_repeats_are_runs_of_one_group(cli: Cli, repeated: Any) -> None:
     runs = repeated["runs"]
-    assert [run["status"] for run in runs] == ["FINISHED"] * 2 and len({run["run_id"] for run in runs}) == 2
+    assert [run["status"] for run in runs] == ["FINISHED"] * 2 and len(
+        {run["run_id"] for run in runs}
+    ) == 2
     speeds = repeated["repeats"]["metrics"]["samples_per_second"]
     assert speeds["values"] == [run["summary"]["samples_per_second"] for run in runs]
     assert speeds["low"] < speeds["center"] < speeds["high"]
@@ -85,7 +94,9 @@ def test_runs_are_compared_in_every_format(cli: Cli, trained: Any, repeated: Any
     document = cli.json("compare", "--all", "--allow-unequal")
     speeds = [entry["samples_per_second"] for row in document["rows"] for entry in row["entries"]]
     assert speeds and all(speed > 0 for speed in speeds)
-    (row, *_) = csv.DictReader(io.StringIO(cli("compare", "--all", "--allow-unequal", "--format", "csv").stdout))
+    (row, *_) = csv.DictReader(
+        io.StringIO(cli("compare", "--all", "--allow-unequal", "--format", "csv").stdout)
+    )
     assert float(row["samples_per_second"]) == pytest.approx(speeds[0])
     for name in ("text", "markdown"):
         done = cli("compare", "--all", "--allow-unequal", "--format", name)
@@ -101,7 +112,9 @@ def test_two_runs_are_told_apart(cli: Cli, trained: Any, repeated: Any) -> None:
 def test_a_report_is_a_page_of_its_own(cli: Cli, repeated: Any) -> None:
     done = cli("report", "--all", "--allow-unequal", "--output", "page.html")
     assert done.exit_code == 0, done.stderr
-    assert "http://" not in (page := (cli.folder / "page.html").read_text("utf-8")).replace("http://www.w3.org", "")
+    assert "http://" not in (page := (cli.folder / "page.html").read_text("utf-8")).replace(
+        "http://www.w3.org", ""
+    )
     assert "<html" in page
 
 
@@ -128,7 +141,9 @@ def test_recover_makes_mlflow_anew_from_the_journals(cli: Cli, trained: Any, rep
     assert sorted(run.data.tags["tfbench.run_id"] for run in runs) == sorted(
         run["run_id"] for run in (trained, *repeated["runs"])
     )
-    assert all(run.info.status == "FINISHED" and run.data.params and run.data.metrics for run in runs)
+    assert all(
+        run.info.status == "FINISHED" and run.data.params and run.data.metrics for run in runs
+    )
 
 
 def test_a_run_that_is_killed_before_it_measures_leaves_nothing(own_cli: Cli) -> None:
@@ -213,7 +228,9 @@ def test_the_example_in_python_measures_a_run_and_a_sweep(in_tmp_path: Path) -> 
         ("no_such_command",),
     ],
 )
-def test_what_a_user_can_mend_ends_with_2_and_leaves_no_store(own_cli: Cli, line: tuple[str, ...]) -> None:
+def test_what_a_user_can_mend_ends_with_2_and_leaves_no_store(
+    own_cli: Cli, line: tuple[str, ...]
+) -> None:
     done = own_cli(*line)
     assert done.exit_code == 2
     assert done.stdout + done.stderr and "Traceback" not in done.stderr

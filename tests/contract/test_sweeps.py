@@ -36,7 +36,9 @@ def test_a_killed_sweep_is_resumed_to_the_whole_of_it(cli: Cli, swept: Any) -> N
         for entry in row["entries"]
     }
     assert sorted(entries) == [
-        (size, setup) for size in (2048, 4096) for setup in ("default cpu:0", "mirrored cpu:0,cpu:1")
+        (size, setup)
+        for size in (2048, 4096)
+        for setup in ("default cpu:0", "mirrored cpu:0,cpu:1")
     ]
     assert min(entries.values()) > 0
     finished = [row for row in tfbench.load_runs(cli.store) if row["status"] == "FINISHED"]
@@ -44,8 +46,14 @@ def test_a_killed_sweep_is_resumed_to_the_whole_of_it(cli: Cli, swept: Any) -> N
 
 
 def test_each_run_of_a_sweep_is_once_in_mlflow(cli: Cli, swept: Any) -> None:
-    runs = [run for run in measured_in_mlflow(f"sqlite:///{cli.store}/mlflow.db") if run.info.status == "FINISHED"]
-    finished = [row["run_id"] for row in tfbench.load_runs(cli.store) if row["status"] == "FINISHED"]
+    runs = [
+        run
+        for run in measured_in_mlflow(f"sqlite:///{cli.store}/mlflow.db")
+        if run.info.status == "FINISHED"
+    ]
+    finished = [
+        row["run_id"] for row in tfbench.load_runs(cli.store) if row["status"] == "FINISHED"
+    ]
     assert sorted(run.data.tags["tfbench.run_id"] for run in runs) == sorted(finished)
     assert all(run.data.params and run.data.metrics for run in runs)
 
@@ -53,7 +61,9 @@ def test_each_run_of_a_sweep_is_once_in_mlflow(cli: Cli, swept: Any) -> None:
 def test_a_sweep_is_compared_again_in_every_format(cli: Cli, swept: Any) -> None:
     again = cli.json("compare", "--sweep", "@last")
     assert again["rows"] == swept["rows"]
-    table = csv.DictReader(io.StringIO(cli("compare", "--sweep", "@last", "--format", "csv").stdout))
+    table = csv.DictReader(
+        io.StringIO(cli("compare", "--sweep", "@last", "--format", "csv").stdout)
+    )
     rows = [row for row in table if row["num_runs"] == "1"]  # not what was published
     assert len(rows) == 4 and all(float(row["samples_per_second"]) > 0 for row in rows)
     for name in ("text", "markdown"):
@@ -77,16 +87,28 @@ def test_a_plan_makes_no_run(own_cli: Cli) -> None:
 
 
 def test_weak_scaling_is_measured_over_devices(own_cli: Cli) -> None:
-    found = own_cli.json("scale", *TINY, "--weak", "--replicas", "1,2", "--devices", "cpu", *SHORT, "--no-mlflow")
+    found = own_cli.json(
+        "scale", *TINY, "--weak", "--replicas", "1,2", "--devices", "cpu", *SHORT, "--no-mlflow"
+    )
     one, two = found["scaling"]["points"]
     assert (one["global_batch_size"], two["global_batch_size"]) == (4096, 8192)
     assert (one["exchanged_bytes"], two["exchanged_bytes"]) == (0, 4 * NUM_PARAMETERS)
-    assert two["speedup"]["value"] == pytest.approx(two["samples_per_second"] / one["samples_per_second"])
+    assert two["speedup"]["value"] == pytest.approx(
+        two["samples_per_second"] / one["samples_per_second"]
+    )
 
 
 def test_a_crossover_is_searched_between_two_setups(own_cli: Cli) -> None:
     found = own_cli.json(
-        *("crossover", *TINY, "--vary", "training.global_batch_size=2048..4096", "--step", "2048", "--no-mlflow"),
+        *(
+            "crossover",
+            *TINY,
+            "--vary",
+            "training.global_batch_size=2048..4096",
+            "--step",
+            "2048",
+            "--no-mlflow",
+        ),
         *("--between", "default cpu:0", "one_device cpu:0", "--seconds", "0.1", "--repeats", "2"),
     )
     assert (found["key"], found["complete"]) == ("training.global_batch_size", True)
@@ -98,9 +120,12 @@ def test_a_check_passes_or_ends_with_3(own_cli: Cli) -> None:
     saved = own_cli.json(*check, "--repeats", "2", "--save", "baseline.json")
     assert len(saved["runs"]) == 2
     kept = json.loads((own_cli.folder / "baseline.json").read_text())
-    # Four repeats find it slower than the highest speed of a file, however much they scatter on a busy machine.
+    # Four repeats find it slower than the highest speed of a file, however much they scatter on a
+    # busy machine.
     for speed, num_repeats, exit_code in ((1.0, 2, 0), (1e9, 4, 3)):
-        (own_cli.folder / "other.json").write_text(json.dumps(kept | {"samples_per_second": [speed, speed]}))
+        (own_cli.folder / "other.json").write_text(
+            json.dumps(kept | {"samples_per_second": [speed, speed]})
+        )
         baseline = ("--baseline", "other.json", "--repeats", str(num_repeats))
         found = own_cli.json(*check, *baseline, exit_code=exit_code)
         assert (found["judgement"] == "regression") == (exit_code == 3)

@@ -1,4 +1,4 @@
-"""What is timed on a GPU, against clocks that are not tfbench's, and against what its maker says of it."""
+"""GPU timings against independent clocks and the maker's published figures."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,9 @@ LEAST, MOST = 0.1, 1.05
 
 
 class Published(NamedTuple):
-    """What a maker says of dense matrix products: TFLOP/s by precision, at a clock in MHz; `least`: share to reach.
+    """What a maker says of dense matrix products: TFLOP/s by precision, at a clock in MHz; `least`.
+
+    Share to reach.
 
     Cards of 70 W lower their clock under a long product by more than half.
     """
@@ -30,9 +32,10 @@ class Published(NamedTuple):
     least: float = 0.5
 
 
-# Without sparsity, of the maker's datasheets (H200, H100, L40S, L4, T4) and architecture whitepapers (V100, A100, Ada
-# for the RTX 4090). The H100's matrix units are rated at 1,830 MHz, all else at the boost clock, beyond which
-# a card may go: the bound goes with the highest that its driver allows.
+# Without sparsity, of the maker's datasheets (H200, H100, L40S, L4, T4) and architecture
+# whitepapers (V100, A100, Ada for the RTX 4090). The H100's matrix units are rated at 1,830 MHz,
+# all else at the boost clock, beyond which a card may go: the bound goes with the highest that its
+# driver allows.
 PUBLISHED = (
     Published("NVIDIA H100 PCIe", 1755, 51.2, 378, 756),
     Published("NVIDIA H100", 1830, 66.9, 494.7, 989.4),
@@ -48,13 +51,17 @@ PUBLISHED = (
 
 @of_a_gpu_alone
 def test_spans_agree_with_the_gpu_s_own_events() -> None:
-    """Records CUDA's events while the device is idle, at both ends of a span: the GPU's clock in place of ours.
+    """Records CUDA's events while the device is idle, at both ends of a span.
+
+    The GPU's clock in place of ours.
 
     A span that ended before its work was done would be shorter than the time between events.
     """
     found = probe("clock", device=DEVICE, size=4096, num_steps=120)
     spans, events = found["span_seconds"], found["event_seconds"]
-    show("steps of ten products of 4096 rows", *(f"{name}: {value}" for name, value in found.items()))
+    show(
+        "steps of ten products of 4096 rows", *(f"{name}: {value}" for name, value in found.items())
+    )
     assert len(spans) == len(events) >= 5
     assert sum(spans) == pytest.approx(sum(events), rel=TOLERANCE)
 
@@ -62,11 +69,16 @@ def test_spans_agree_with_the_gpu_s_own_events() -> None:
 def test_the_measured_peak_is_no_more_than_published_and_no_less_than_half() -> None:
     gpu = None if REHEARSAL else gpus.read_gpus()[0]
     published = next((one for one in PUBLISHED if gpu and gpu.name.startswith(one.name)), None)
-    precisions = ["float32"] if REHEARSAL else ["float32", "tf32", "mixed_float16", "mixed_bfloat16"]
+    precisions = (
+        ["float32"] if REHEARSAL else ["float32", "tf32", "mixed_float16", "mixed_bfloat16"]
+    )
     found = probe("peaks", device=DEVICE, precisions=precisions)
     show(
         f"peak of {gpu.name if gpu else 'the processor'}; published: {published}",
-        *(f"{name}: {speed / TERA:.2f} TFLOP/s, {found['sizes'][name]}" for name, speed in found["peak"].items()),
+        *(
+            f"{name}: {speed / TERA:.2f} TFLOP/s, {found['sizes'][name]}"
+            for name, speed in found["peak"].items()
+        ),
     )
     assert all(speed > 0 for speed in found["peak"].values())
     if gpu is None or published is None:

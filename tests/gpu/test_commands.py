@@ -1,4 +1,7 @@
-"""The question that tfbench exists for: a processor against a GPU, by every command that compares."""
+"""The question that tfbench exists for.
+
+A processor against a GPU, by every command that compares.
+"""
 
 from pathlib import Path
 
@@ -8,13 +11,29 @@ from gpu_machine import ON_BACKEND, SETUP, run, show
 
 pytestmark = pytest.mark.gpu
 
-SMALL = ("mnist_hidden100_mlp", "--data", "synthetic", "--set", "measurement.checks=false", *ON_BACKEND)
+SMALL = (
+    "mnist_hidden100_mlp",
+    "--data",
+    "synthetic",
+    "--set",
+    "measurement.checks=false",
+    *ON_BACKEND,
+)
 SETUPS = ("default cpu:0", SETUP)
 
 
 def test_a_sweep_holds_the_gpu_against_the_processor(tmp_path: Path) -> None:
     done = run(
-        *("sweep", *SMALL, "--vary", "training.global_batch_size=128,4096", "--repeats", "1", "--seconds", "0.5"),
+        *(
+            "sweep",
+            *SMALL,
+            "--vary",
+            "training.global_batch_size=128,4096",
+            "--repeats",
+            "1",
+            "--seconds",
+            "0.5",
+        ),
         *("--setup", SETUPS[0], "--setup", SETUPS[1], "--format", "json"),
         cwd=tmp_path,
     )

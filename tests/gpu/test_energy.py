@@ -11,8 +11,13 @@ pytestmark = pytest.mark.gpu
 
 
 @of_a_gpu_alone
-def test_the_energy_of_a_run_is_that_of_its_gpu_and_lies_below_its_power_limit(tmp_path: Path) -> None:
-    """Trains for 30 s on the first GPU; its mean watts must be some, and no more than its limit allows."""
+def test_the_energy_of_a_run_is_that_of_its_gpu_and_lies_below_its_power_limit(
+    tmp_path: Path,
+) -> None:
+    """Trains for 30 s on the first GPU.
+
+    Its mean watts must be some, and no more than its limit allows.
+    """
     options = ("--data", "synthetic", "--devices", DEVICE, "--seconds", "30", *ON_BACKEND)
     document = run_json("run", "mnist_cnn", *options, cwd=tmp_path)
     energy, summary = document["energy"], document["summary"]

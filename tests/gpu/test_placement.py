@@ -24,11 +24,15 @@ from tfbench.machine import gpus
 pytestmark = pytest.mark.gpu
 
 # As the framework names it.
-FULL_NAME = f"/job:localhost/replica:0/task:0/device:{DEVICE.upper()}" if NAME == "tensorflow" else DEVICE
+FULL_NAME = (
+    f"/job:localhost/replica:0/task:0/device:{DEVICE.upper()}" if NAME == "tensorflow" else DEVICE
+)
 GIBIBYTE = 2**30
 
 
-@pytest.mark.skipif(NAME == "torch", reason="PyTorch looks for GPUs when Keras imports it: tfbench forks none of it")
+@pytest.mark.skipif(
+    NAME == "torch", reason="PyTorch looks for GPUs when Keras imports it: tfbench forks none of it"
+)
 def test_no_gpu_is_in_use_before_a_run_is_forked() -> None:
     found = probe("prepare_to_fork")
     assert (found["said"], found["is_started"], found["gpu_files"]) == ("ready", False, [])
@@ -55,19 +59,23 @@ def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_weights_and_the_step_s_products_are_on_the_device_that_was_named(strategy: str) -> None:
     found = probe("place", device=DEVICE, strategy=strategy)
-    show(f"placement of {strategy} {DEVICE}", *(f"{name}: {value}" for name, value in found.items()))
+    show(
+        f"placement of {strategy} {DEVICE}", *(f"{name}: {value}" for name, value in found.items())
+    )
     assert found["weights"] == [FULL_NAME]
     assert found["products"] and all(one.endswith(f" on {FULL_NAME}") for one in found["products"])
     assert found["devices"] == [DEVICE]
-    # Every strategy of one replica has its batches by the same path; on a GPU the step does not copy them itself, save
-    # that PyTorch's does.
+    # Every strategy of one replica has its batches by the same path; on a GPU the step does not
+    # copy them itself, save that PyTorch's does.
     assert found["feed"] == ("direct" if REHEARSAL or NAME == "torch" else "prefetched")
     assert len(found["addresses"]) == (0 if REHEARSAL else 1)
 
 
 @of_tensorflow_alone("data_on_device")
 @pytest.mark.parametrize("compiler", ["graph", "xla"])
-def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(tmp_path: Path, compiler: str) -> None:
+def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(
+    tmp_path: Path, compiler: str
+) -> None:
     """The run itself fails where a step, or what gathers its samples, is placed elsewhere."""
     small = ("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", *ON_BACKEND)
     small = (*small, "--devices", DEVICE)
@@ -94,7 +102,11 @@ def test_an_absent_gpu_is_rejected_with_those_that_there_are(tmp_path: Path) -> 
     done = run("run", "mnist_hidden100_mlp", *options, cwd=tmp_path)
     show("absent", done.stderr.strip().splitlines()[-1])
     assert done.exit_code == 2
-    there = ", ".join(["cpu:0", *(f"gpu:{number}" for number in range(0 if REHEARSAL else count_gpus()))])
+    there = ", ".join(
+        ["cpu:0", *(f"gpu:{number}" for number in range(0 if REHEARSAL else count_gpus()))]
+    )
     who = f"{TITLE} sees" if REHEARSAL or NAME == "tensorflow" else "This machine has"
     assert f"gpu:99: not found. {who}: {there}" in done.stderr.replace("\n", " ")
-    assert not (tmp_path / "mlruns" / "journals").exists() or not list((tmp_path / "mlruns/journals").glob("*.jsonl"))
+    assert not (tmp_path / "mlruns" / "journals").exists() or not list(
+        (tmp_path / "mlruns/journals").glob("*.jsonl")
+    )

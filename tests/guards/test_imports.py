@@ -1,7 +1,7 @@
 """Who may import what from outside of tfbench and start programs, read from the source.
 
-Import-linter holds its rooms apart. Python is started by one module, which keeps the current folder out of what is
-imported.
+Import-linter holds its rooms apart. Python is started by one module, which keeps the current folder
+out of what is imported.
 """
 
 import ast
@@ -15,14 +15,19 @@ import tfbench
 
 PACKAGE = Path(tfbench.__file__).parent
 MODULES = {
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix("."): path
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    .removesuffix("__init__")
+    .removesuffix("."): path
     for path in PACKAGE.rglob("*.py")
 }
 FRAMEWORKS = ("tensorflow", "keras", "tensorflow_datasets", "jax", "torch")
 
 
 def find_imports(path: Path, *, only_at_import: bool = False) -> Iterator[str]:
-    """Yields what a file imports, in its functions too or only at once; what is for type checkers alone excepted."""
+    """Yields what a file imports, in its functions too or only at once.
+
+    What is for type checkers alone excepted.
+    """
 
     def visit(node: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -44,7 +49,10 @@ def importers_of(*packages: str, only_at_import: bool = False) -> set[str]:
     return {
         module
         for module, path in MODULES.items()
-        if any(name.split(".")[0] in packages for name in find_imports(path, only_at_import=only_at_import))
+        if any(
+            name.split(".")[0] in packages
+            for name in find_imports(path, only_at_import=only_at_import)
+        )
     }
 
 
@@ -54,7 +62,12 @@ ALLOWED = {
     ("tensorflow", "tensorflow_datasets"): ("backends.tensorflow.", "datasets."),
     ("jax",): ("backends.jax.",),
     ("torch",): ("backends.torch.",),
-    ("mlflow",): ("tracking.database", "tracking.mlflow_calls", "tracking.mlflow_tracker", "tracking.server"),
+    ("mlflow",): (
+        "tracking.database",
+        "tracking.mlflow_calls",
+        "tracking.mlflow_tracker",
+        "tracking.server",
+    ),
     ("rich",): ("report.run.console", "report.run.series_console"),
     # The configs of models and data sets use its Field for ranges that no other record has.
     ("pydantic", "pydantic_core"): (
@@ -71,9 +84,13 @@ def test_a_package_is_imported_where_it_belongs_alone(packages: tuple[str, ...])
     assert {module for module in importers if not module.startswith(ALLOWED[packages])} == set()
 
 
-def test_what_the_parent_imports_of_models_and_data_sets_imports_frameworks_in_functions_only() -> None:
+def test_what_the_parent_imports_of_models_and_data_sets_imports_frameworks_in_functions_only() -> (
+    None
+):
     importers = importers_of(*FRAMEWORKS, only_at_import=True)
-    read_by_the_parent = {m for m in MODULES if m.startswith(("models.", "datasets.")) and m.count(".") == 1}
+    read_by_the_parent = {
+        m for m in MODULES if m.startswith(("models.", "datasets.")) and m.count(".") == 1
+    }
     assert importers & read_by_the_parent == set()
     at_import = importers_of("tensorflow", "tensorflow_datasets", only_at_import=True)
     assert {module for module in at_import if module.startswith("datasets.")} == set()
@@ -86,7 +103,9 @@ def test_the_root_holds_the_ground_alone() -> None:
 
 
 def test_no_file_is_long() -> None:
-    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()}
+    lengths = {
+        name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()
+    }
     assert {name: length for name, length in lengths.items() if length > 320} == {}
 
 
@@ -103,11 +122,15 @@ STARTS = re.compile(
 
 
 def starts_programs(path: Path) -> bool:
-    """Says whether a file calls what starts a program, or imports it in a way that would hide such a call."""
+    """Says whether a file starts programs, or imports in a way that may hide it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and STARTS.fullmatch(ast.unparse(node.func)):
             return True
-        if isinstance(node, ast.ImportFrom) and node.module in ("subprocess", "multiprocessing", "pty"):
+        if isinstance(node, ast.ImportFrom) and node.module in (
+            "subprocess",
+            "multiprocessing",
+            "pty",
+        ):
             return True
     return False
 

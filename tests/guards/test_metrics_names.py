@@ -15,12 +15,17 @@ from tfbench.metrics import (
 )
 from tfbench.tracking.mlflow_view import AXES
 
-CURVES = {curve_metric(name, "parameters of the network"): metric for name, metric in CURVE_METRICS.items()}
+CURVES = {
+    curve_metric(name, "parameters of the network"): metric
+    for name, metric in CURVE_METRICS.items()
+}
 ALL = METRICS | PROFILE_METRICS | CURVES
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_name_has_only_small_letters_digits_and_underscores_and_a_meaning_of_one_line(name: str) -> None:
+def test_a_name_has_only_small_letters_digits_and_underscores_and_a_meaning_of_one_line(
+    name: str,
+) -> None:
     assert re.fullmatch(r"[a-z0-9_/]+", name)
     assert ALL[name].meaning and "\n" not in ALL[name].meaning
 

@@ -1,4 +1,7 @@
-"""The wheel holds every package: setup.cfg lists them, since `recipes/` lies outside of `tfbench/`."""
+"""The wheel holds every package.
+
+Setup.cfg lists them, since `recipes/` lies outside of `tfbench/`.
+"""
 
 import configparser
 from pathlib import Path
@@ -14,7 +17,10 @@ def read_setup() -> configparser.ConfigParser:
 
 def test_setup_lists_every_package() -> None:
     listed = read_setup()["options"]["packages"].split()
-    found = [".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "tfbench").rglob("__init__.py")]
+    found = [
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in (ROOT / "tfbench").rglob("__init__.py")
+    ]
     assert sorted(listed) == sorted([*found, "tfbench.recipe.shipped"])
 
 

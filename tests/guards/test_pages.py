@@ -1,8 +1,8 @@
 """The commands of README.md and of the pages in docs/ work, and what they link to is there.
 
-Every `tfbench` command in the sh and console blocks of a page is run, in order, in one folder that holds a copy of
-`recipes/`. Left out are pip and tox, and blocks under a line `<!-- not run: why -->`: commands that need real data or a
-GPU, or that never end.
+Every `tfbench` command in the sh and console blocks of a page is run, in order, in one folder that
+holds a copy of `recipes/`. Left out are pip and tox, and blocks under a line `<!-- not run: why
+-->`: commands that need real data or a GPU, or that never end.
 """
 
 import functools
@@ -31,8 +31,8 @@ _BLOCK = re.compile(
 def extract_commands(text: str) -> list[str]:
     """Finds the `tfbench` commands of a Markdown page that are run.
 
-    In a console block a command follows "$ ", other lines are output; in a sh block every line is a command. Of
-    `pip install . && tfbench run x` the second part is taken.
+    In a console block a command follows "$ ", other lines are output; in a sh block every line is a
+    command. Of `pip install . && tfbench run x` the second part is taken.
     """
     commands = list[str]()
     for block in _BLOCK.finditer(text):
@@ -47,7 +47,11 @@ def extract_commands(text: str) -> list[str]:
 
 
 def list_pages_with_commands() -> list[str]:
-    return [str(page.relative_to(ROOT)) for page in PAGES if extract_commands(page.read_text(encoding="utf-8"))]
+    return [
+        str(page.relative_to(ROOT))
+        for page in PAGES
+        if extract_commands(page.read_text(encoding="utf-8"))
+    ]
 
 
 def test_the_readme_and_the_tutorial_show_commands_that_can_be_run() -> None:
@@ -70,16 +74,24 @@ def test_commands_of_a_page_work(page: str, shell: Callable[[str], None]) -> Non
         shell(command)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_blocks_end_and_say_why_they_are_not_run_and_what_is_linked_to_is_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     marks = [block["mark"] for block in _BLOCK.finditer(text)]
     assert all(mark.strip(": ") for mark in marks if mark is not None)
     fences = re.findall(r"^```(\w*)", text, re.MULTILINE)
-    assert all(fences[::2])  # one that begins names its language; one that did not end would put it elsewhere
+    assert all(
+        fences[::2]
+    )  # one that begins names its language; one that did not end would put it elsewhere
     assert not any(fences[1::2]) and len(fences) % 2 == 0
     prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in target]
+    targets = [
+        target.partition("#")[0]
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose)
+        if "://" not in target
+    ]
     assert [target for target in targets if target and not (page.parent / target).exists()] == []
 
 
@@ -88,24 +100,36 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_readme_has_every_command_in_its_table() -> None:
-    table = re.findall(r"^\| `tfbench (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    table = re.findall(
+        r"^\| `tfbench (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert sorted(table) == cli.list_commands(click.Context(cli))
 
 
 def run_as_user(command: str, folder: Path) -> None:
-    """Runs a command line in bash, as it stands, but for fewer steps, rounds, sizes or checks where it names none.
+    """Runs a command line in bash, with fewer steps, rounds, sizes or checks.
+
+    Those that the command names stay as they are.
 
     Sweeps alone are tracked in MLflow: pages on it come after one.
     """
-    shortened = re.sub(r"^tfbench run\b(?!.*--(epochs|steps|seconds)\b)", "tfbench run --steps 50", command)
-    shortened = re.sub(r"^tfbench run\b", "tfbench run --no-mlflow --set measurement.checks=false", shortened)
+    shortened = re.sub(
+        r"^tfbench run\b(?!.*--(epochs|steps|seconds)\b)", "tfbench run --steps 50", command
+    )
+    shortened = re.sub(
+        r"^tfbench run\b", "tfbench run --no-mlflow --set measurement.checks=false", shortened
+    )
     shortened = re.sub(r"^tfbench sweep\b(?!.*--repeats\b)", "tfbench sweep --repeats 1", shortened)
     shortened = re.sub(
-        r"^tfbench sweep\b(?!.*--vary\b)", "tfbench sweep --vary training.global_batch_size=32", shortened
+        r"^tfbench sweep\b(?!.*--vary\b)",
+        "tfbench sweep --vary training.global_batch_size=32",
+        shortened,
     )
     run_in_bash(shortened, folder)
 
 
 def test_the_example_in_python_is_the_one_that_is_tested() -> None:
     example = (ROOT / "examples" / "first_verdict.py").read_text(encoding="utf-8")
-    assert f"```python\n{example}```" in (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
+    assert f"```python\n{example}```" in (ROOT / "docs" / "how-to" / "python.md").read_text(
+        encoding="utf-8"
+    )

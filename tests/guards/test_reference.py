@@ -18,13 +18,19 @@ PAGES = dict(reference.write_pages())
 
 def part_of(page: str, heading: str) -> str:
     """Returns what stands below a heading of the second level."""
-    (part,) = (part for part in PAGES[f"docs/reference/{page}.md"].split("\n## ") if part.startswith(f"{heading}\n"))
+    (part,) = (
+        part
+        for part in PAGES[f"docs/reference/{page}.md"].split("\n## ")
+        if part.startswith(f"{heading}\n")
+    )
     return part
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_it_is_up_to_date(path: str) -> None:
-    assert (ROOT / path).read_text(encoding="utf-8") == PAGES[path], "run `python docs/reference.py`"
+    assert (ROOT / path).read_text(encoding="utf-8") == PAGES[path], (
+        "run `python docs/reference.py`"
+    )
 
 
 def test_nothing_else_is_in_its_folder() -> None:
@@ -36,10 +42,20 @@ def test_it_has_every_option_of_every_command() -> None:
     context = click.Context(cli)
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
-        options = [option for option in command.params if isinstance(option, click.Option)] if command else []
+        options = (
+            [option for option in command.params if isinstance(option, click.Option)]
+            if command
+            else []
+        )
         text = part_of("commands", f"tfbench {name}")
-        assert [o.opts for o in options if not any(f"{word} " in text or f"{word}`" in text for word in o.opts)] == []
-        assert text.count("\n| `-") + text.rpartition("#shared-options")[2].count("`-") == len(options)
+        assert [
+            o.opts
+            for o in options
+            if not any(f"{word} " in text or f"{word}`" in text for word in o.opts)
+        ] == []
+        assert text.count("\n| `-") + text.rpartition("#shared-options")[2].count("`-") == len(
+            options
+        )
 
 
 def test_it_has_every_metric_and_every_exit_code() -> None:

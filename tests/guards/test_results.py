@@ -11,9 +11,15 @@ from tfbench.recipe.tables import to_tables
 from tfbench.store.store import Store
 
 
-def test_a_sweep_of_one_size_has_a_page_without_a_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_of_one_size_has_a_page_without_a_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path / "store")
-    plan = build_plan(sweep_id="a" * 32, variations=(), tables=to_tables(build_recipe(measurement={"seconds": 5.0})))
+    plan = build_plan(
+        sweep_id="a" * 32,
+        variations=(),
+        tables=to_tables(build_recipe(measurement={"seconds": 5.0})),
+    )
     write_sweep(store, plan, lambda planned: 100.0)
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results")
     results.pack(store.root, tmp_path / "results" / "machine")

@@ -1,4 +1,7 @@
-"""The command line starts with Click and the standard library; the parent never imports TensorFlow."""
+"""The command line starts with Click and the standard library.
+
+The parent never imports TensorFlow.
+"""
 
 import subprocess
 import sys
@@ -6,8 +9,22 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("tensorflow", "keras", "mlflow", "pydantic", "numpy", "rich", "matplotlib", "pandas", "scipy", "psutil")
-CALL = "sys.argv = ['tfbench', '{}']\nimport tfbench.cli\ntry: tfbench.cli.main()\nexcept SystemExit: pass"
+HEAVY = (
+    "tensorflow",
+    "keras",
+    "mlflow",
+    "pydantic",
+    "numpy",
+    "rich",
+    "matplotlib",
+    "pandas",
+    "scipy",
+    "psutil",
+)
+CALL = (
+    "sys.argv = ['tfbench', '{}']\nimport tfbench.cli\ntry: tfbench.cli.main()\nexcept SystemExit:"
+    " pass"
+)
 FRAMEWORKS = ("tensorflow", "keras", "mlflow")
 
 
@@ -18,16 +35,40 @@ FRAMEWORKS = ("tensorflow", "keras", "mlflow")
         ("import tfbench.cli", HEAVY),
         (CALL.format("--help"), HEAVY),
         (CALL.format("--version"), HEAVY),
-        ("from tfbench.recipe.files import *\nfor name in list_recipes(): load_recipe(find_recipe(name))", FRAMEWORKS),
-        ("import tfbench.machine.devices, tfbench.records.model_table, tfbench.runs.process", FRAMEWORKS),
+        (
+            (
+                "from tfbench.recipe.files import *\nfor name in list_recipes():"
+                " load_recipe(find_recipe(name))"
+            ),
+            FRAMEWORKS,
+        ),
+        (
+            "import tfbench.machine.devices, tfbench.records.model_table, tfbench.runs.process",
+            FRAMEWORKS,
+        ),
         ("import tfbench.runs.baseline", FRAMEWORKS),
-        ("import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs", FRAMEWORKS),
-        ("import tfbench.cli as c; [c.cli.get_command(None, name) for name in c.cli.list_commands(None)]", FRAMEWORKS),
+        (
+            "import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs",
+            FRAMEWORKS,
+        ),
+        (
+            (
+                "import tfbench.cli as c; [c.cli.get_command(None, name) for name in"
+                " c.cli.list_commands(None)]"
+            ),
+            FRAMEWORKS,
+        ),
         # A worker hides GPUs, and rejects what cannot be, before TensorFlow is imported.
         ("import tfbench.worker.__main__, tfbench.worker.benchmark", FRAMEWORKS),
     ],
 )
-def test_nothing_heavy_is_imported_before_it_is_needed(code: str, heavy: tuple[str, ...], tmp_path: Path) -> None:
-    report = f"import sys\n{code}\nsys.stderr.write(' '.join(m for m in {heavy} if m in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, cwd=tmp_path)
+def test_nothing_heavy_is_imported_before_it_is_needed(
+    code: str, heavy: tuple[str, ...], tmp_path: Path
+) -> None:
+    report = (
+        f"import sys\n{code}\nsys.stderr.write(' '.join(m for m in {heavy} if m in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", report], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert done.stderr.split() == []

@@ -1,6 +1,7 @@
 """Networks as users have them train as under plain Keras; `KERAS_BACKEND=jax pytest FILE` on JAX.
 
-Of `own_networks`: a U-Net, two inputs and outputs with weights, a language model, several labels, a step of one's own.
+Of `own_networks`: a U-Net, two inputs and outputs with weights, a language model, several labels, a
+step of one's own.
 """
 
 import functools

@@ -24,7 +24,9 @@ def test_a_run_that_cannot_be_read_is_a_row(in_tmp_path: Path) -> None:
     assert "is not a tfbench journal" in damaged["reason"]
 
 
-def test_an_observer_is_told_and_nothing_is_printed(in_tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_observer_is_told_and_nothing_is_printed(
+    in_tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     observer = mock.create_autospec(Observer, instance=True)
     values = {"training.epochs": 2, "measurement.checks": False}
     run = tfbench.run("sine_lstm", overrides=values, track=False, observer=observer)

@@ -1,4 +1,4 @@
-"""A run on data that was decoded before is the run on data that it decodes itself, and says which it was."""
+"""A run on cached data equals one that decodes its data, and says which it is."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,15 @@ def test_a_run_is_the_same_and_says_where_its_data_came_from(tmp_path: Path) -> 
 
     def train() -> Any:
         options = ("--data-dir", str(tmp_path), "--devices", "cpu:0", "--no-mlflow", *NO_CHECKS)
-        line = ("run", "mnist_hidden100_mlp", *options, "--epochs", "1", "--global-batch-size", "6000")
+        line = (
+            "run",
+            "mnist_hidden100_mlp",
+            *options,
+            "--epochs",
+            "1",
+            "--global-batch-size",
+            "6000",
+        )
         return run_json(*line, cwd=tmp_path, TFBENCH_CACHE_DIR=str(tmp_path / "cache"))
 
     runs = [train(), train()]

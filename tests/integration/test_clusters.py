@@ -1,4 +1,7 @@
-"""Sweeps whose tasks a scheduler hands out: the script of the page on clusters, without Slurm, and two nodes of Ray."""
+"""Sweeps whose tasks a scheduler hands out.
+
+The script of the page on clusters, without Slurm, and two nodes of Ray.
+"""
 
 import contextlib
 import json
@@ -34,12 +37,18 @@ def speeds_of(document: Any) -> dict[int, list[bool]]:
     }
 
 
-def test_the_script_of_the_page_makes_tasks_and_what_is_missing_is_made_here(tmp_path: Path) -> None:
+def test_the_script_of_the_page_makes_tasks_and_what_is_missing_is_made_here(
+    tmp_path: Path,
+) -> None:
     script, commands = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "task.sh").write_text(script)
     short = commands.replace("--plan", f"--repeats 1 --seconds 0.2 {' '.join(NO_CHECKS)} --plan")
-    # Stands for Slurm, which calls the last task of two, and calls it again; the first it never comes to.
-    slurm = 'sbatch() { for SLURM_ARRAY_TASK_ID in 1 1; do export SLURM_ARRAY_TASK_ID; bash "${@: -1}"; done; }\n'
+    # Stands for Slurm, which calls the last task of two, and calls it again; the first it never
+    # comes to.
+    slurm = (
+        'sbatch() { for SLURM_ARRAY_TASK_ID in 1 1; do export SLURM_ARRAY_TASK_ID; bash "${@: -1}";'
+        " done; }\n"
+    )
     printed = run_in_bash(slurm + short.replace("@last", "@last --format json"), tmp_path)
     assert len(Store(tmp_path / "nodes").run_ids()) == 2
     document = json.loads(printed[printed.index("\n{\n") :])
@@ -56,27 +65,59 @@ def ray(tmp_path: Path) -> Iterator[str]:
     pytest.importorskip("ray")
     address = f"127.0.0.1:{free_port()}"
     temporary = Path("/tmp", f"tfbench-ray-{os.getpid()}")  # paths of Ray's sockets must be short
-    environment = clean_environment() | {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    environment = clean_environment() | {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
     before = {process.pid for process in psutil.process_iter()}
     start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--resources", '{"tfbench": 1}']
     start += ["--object-store-memory", "80000000", "--num-cpus", "1"]
-    head = ["--head", "--port", address.partition(":")[2], "--include-dashboard=false", f"--temp-dir={temporary}"]
+    head = [
+        "--head",
+        "--port",
+        address.partition(":")[2],
+        "--include-dashboard=false",
+        f"--temp-dir={temporary}",
+    ]
     try:
         for words in (head, [f"--address={address}"]):
-            subprocess.run([*start, *words], env=environment, check=True, capture_output=True, timeout=120)
+            subprocess.run(
+                [*start, *words], env=environment, check=True, capture_output=True, timeout=120
+            )
         yield address
     finally:
         for process in psutil.process_iter(["cmdline"]):
-            if process.pid not in before and any(str(temporary) in word for word in process.info["cmdline"] or ()):
+            if process.pid not in before and any(
+                str(temporary) in word for word in process.info["cmdline"] or ()
+            ):
                 with contextlib.suppress(psutil.Error):
                     process.send_signal(signal.SIGKILL)
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def test_two_nodes_of_ray_make_a_task_each_and_the_journals_come_home(tmp_path: Path, ray: str) -> None:
+def test_two_nodes_of_ray_make_a_task_each_and_the_journals_come_home(
+    tmp_path: Path, ray: str
+) -> None:
     done = run(
-        *("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,512", "--repeats", "2", "--no-mlflow"),
-        *("--setup", "default cpu:0", "--setup", "default cpu:0 intra_op_threads=1", "--set", "measurement.steps=5"),
+        *(
+            "sweep",
+            "mnist_mlp",
+            "--data",
+            "synthetic",
+            "--vary",
+            f"{KEY}=32,512",
+            "--repeats",
+            "2",
+            "--no-mlflow",
+        ),
+        *(
+            "--setup",
+            "default cpu:0",
+            "--setup",
+            "default cpu:0 intra_op_threads=1",
+            "--set",
+            "measurement.steps=5",
+        ),
         *(*NO_CHECKS, "--ray", ray, "--format", "json"),
         cwd=tmp_path,
         RAY_USAGE_STATS_ENABLED="0",
@@ -86,4 +127,6 @@ def test_two_nodes_of_ray_make_a_task_each_and_the_journals_come_home(tmp_path: 
     store = Store(tmp_path / "mlruns")
     journals = [read_records(store.journal_path(run_id)) for run_id in store.run_ids()]
     ready = [record for records in journals for record in records if record["kind"] == "ready"]
-    assert [one["environment"]["thread_variables"] for one in ready] == [""] * 8  # Ray sets OMP_NUM_THREADS
+    assert [one["environment"]["thread_variables"] for one in ready] == [
+        ""
+    ] * 8  # Ray sets OMP_NUM_THREADS

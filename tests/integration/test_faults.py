@@ -1,6 +1,9 @@
-"""Whatever happens to a run or a sweep, at whatever moment: what was measured is there after `tfbench recover`.
+"""Whatever happens to a run or a sweep, at whatever moment.
 
-`pytest -m faults --faults 200 --seed 7` draws faults by a seed: which command is hit, with what, and at which moment.
+What was measured is there after `tfbench recover`.
+
+`pytest -m faults --faults 200 --seed 7` draws faults by a seed: which command is hit, with what,
+and at which moment.
 """
 
 import contextlib
@@ -55,7 +58,10 @@ SWEEP = (
 
 
 class Moment(NamedTuple):
-    """So many seconds after the journals hold `count` records of a kind; "" is the start of the command."""
+    """So many seconds after the journals hold `count` records of a kind.
+
+    "" is the start of the command.
+    """
 
     kind: str
     count: int
@@ -70,7 +76,12 @@ MOMENTS = (
         Moment("request", 2, 0.3),
         Moment("worker", 1, LIFE_SECONDS / 2),
     ),
-    *(Moment("ready", 2, 2), Moment("epoch", 8, 0.3), Moment("epoch", 8, 0.3), Moment("finished", 2, 0.3)),
+    *(
+        Moment("ready", 2, 2),
+        Moment("epoch", 8, 0.3),
+        Moment("epoch", 8, 0.3),
+        Moment("finished", 2, 0.3),
+    ),
     Moment("exit", 1, 2),  # while it is tracked
 )
 
@@ -82,7 +93,9 @@ class Victim(Command):
         self.temporary = cwd / "tmp"
         self.temporary.mkdir(exist_ok=True)
         self.mark = mark
-        super().__init__(*arguments, cwd=cwd, is_first=True, **{"TMPDIR": str(self.temporary), MARK: mark})
+        super().__init__(
+            *arguments, cwd=cwd, is_first=True, **{"TMPDIR": str(self.temporary), MARK: mark}
+        )
 
     @property
     def has_ended(self) -> bool:
@@ -103,7 +116,10 @@ class Victim(Command):
 
         def has_come() -> bool:
             with contextlib.suppress(OSError):  # of a journal that is discarded meanwhile
-                return self.has_ended or sum(p.read_bytes().count(needle) for p in self.journals()) >= moment.count
+                return (
+                    self.has_ended
+                    or sum(p.read_bytes().count(needle) for p in self.journals()) >= moment.count
+                )
             return False
 
         if moment.kind:
@@ -116,12 +132,18 @@ class Victim(Command):
             self.process.wait(seconds)
 
     def find_worker(self) -> psutil.Process | None:
-        """Returns its measuring process, for which it waits; None: it came to an end without one."""
+        """Returns its measuring process, for which it waits; None.
+
+        It came to an end without one.
+        """
 
         def find() -> psutil.Process | None:
             for child in psutil.Process(self.process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
-                    if "tfbench.worker" in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE:
+                    if (
+                        "tfbench.worker" in child.cmdline()
+                        and child.status() != psutil.STATUS_ZOMBIE
+                    ):
                         return child
             return None
 
@@ -181,9 +203,14 @@ def interrupt_twice(victim: Victim, chance: random.Random) -> None:
 
 
 def fill_disk(victim: Victim, chance: random.Random) -> None:
-    """No file of the command grows beyond the journal's size, more or less: some line is cut in the middle."""
+    """No file of the command grows beyond the journal's size, more or less.
+
+    Some line is cut in the middle.
+    """
     worker = victim.find_worker()
-    size = max((path.stat().st_size for path in victim.journals()), default=0) + chance.randrange(2000)
+    size = max((path.stat().st_size for path in victim.journals()), default=0) + chance.randrange(
+        2000
+    )
     for pid in (worker.pid, victim.process.pid) if worker else (victim.process.pid,):
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -248,7 +275,9 @@ class Fault(NamedTuple):
 
 
 def draw_fault(seed: int, number: int) -> tuple[Fault, random.Random]:
-    """Returns the fault of a number, and the chance that its details are drawn from: the same for the same seed.
+    """Returns the fault of a number, and the chance that its details are drawn from.
+
+    The same for the same seed.
 
     All faults come in turn; the rest is chance.
     """
@@ -259,7 +288,7 @@ def draw_fault(seed: int, number: int) -> tuple[Fault, random.Random]:
 
 
 def wait_until_gone(mark: str) -> list[str]:
-    """Waits for the end of all processes that a command started, and returns what those do that go on."""
+    """Waits for a command's processes, and returns the commands of those left."""
     deadline = time.monotonic() + GONE_SECONDS
     while left := marked_processes(mark):
         if time.monotonic() > deadline:
@@ -277,7 +306,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     numbers = range(metafunc.config.getoption("--faults"))
     seed = metafunc.config.getoption("--seed")
     faults = [draw_fault(seed, number)[0] for number in numbers]
-    ids = [f"{n}-{one.inject.__name__}-{'sweep' if one.is_sweep else 'run'}" for n, one in enumerate(faults)]
+    ids = [
+        f"{n}-{one.inject.__name__}-{'sweep' if one.is_sweep else 'run'}"
+        for n, one in enumerate(faults)
+    ]
     metafunc.parametrize("number", numbers, ids=ids)
 
 
@@ -320,13 +352,17 @@ def test_a_fault_costs_nothing_that_was_measured(
         assert list(victim.temporary.iterdir()) == []
     if fault.inject not in ENDS_COMMAND and "epoch " in finished.stdout:
         assert finished.exit_code == 0, finished
-    if list((store.root / "sweeps").glob("*.json")):  # a sweep of which there is a record goes on to its end
+    if list(
+        (store.root / "sweeps").glob("*.json")
+    ):  # a sweep of which there is a record goes on to its end
         resumed = run("sweep", "--resume", "@last", "--format", "json", cwd=tmp_path, is_first=True)
         require_no_traceback(resumed)
         assert resumed.stdout.startswith("{") and resumed.document["num_left"] == 0, resumed
     journals = {path.stem: read_journal(path) for path in victim.journals()}
     if fault.inject is not tear_tail:  # which takes away what was printed
-        assert set(printed_epochs(finished.stdout)) <= {epoch for one in journals.values() for epoch in one.epochs}
+        assert set(printed_epochs(finished.stdout)) <= {
+            epoch for one in journals.values() for epoch in one.epochs
+        }
     recover(store, journals, tfbench, everything=fault.inject is delete_database)
     check_runs(store, journals, fault, tfbench)
     for pattern in ("*.part", "*.reserve", "*.tmp", "*.work", "part-*"):
@@ -336,7 +372,9 @@ def test_a_fault_costs_nothing_that_was_measured(
 
 
 def require_no_traceback(done: Any) -> None:
-    is_pythons_start = "init_import_site" in done.stderr or not re.search(r'File "(?!<frozen )', done.stderr)
+    is_pythons_start = "init_import_site" in done.stderr or not re.search(
+        r'File "(?!<frozen )', done.stderr
+    )
     assert "Traceback" not in done.stderr or is_pythons_start, done
 
 
@@ -349,7 +387,9 @@ def read_journal(path: Path) -> OnDisk:
     return OnDisk(kinds={record["kind"] for record in records}, epochs=epochs)
 
 
-def recover(store: Store, journals: dict[str, OnDisk], tfbench: Invoke, *, everything: bool) -> None:
+def recover(
+    store: Store, journals: dict[str, OnDisk], tfbench: Invoke, *, everything: bool
+) -> None:
     """Brings MLflow up to date, twice: the second time there is nothing to do."""
     for run_id in journals:  # so that a run that has only just begun is not left alone
         os.utime(store.journal_path(run_id), (time.time() - 60,) * 2)
@@ -361,16 +401,26 @@ def recover(store: Store, journals: dict[str, OnDisk], tfbench: Invoke, *, every
 
 
 def check_runs(store: Store, journals: dict[str, OnDisk], fault: Fault, tfbench: Invoke) -> None:
-    """Every run can be read in every way, and stands in MLflow once, as what it is, with all its epochs."""
+    """Checks that every run is readable, and once in MLflow with all its epochs.
+
+    MLflow has its true status, too.
+    """
     tracked = read_database(store)
-    for run_id, expected in {GOOD_RUN: read_journal(store.journal_path(GOOD_RUN)), **journals}.items():
+    for run_id, expected in {
+        GOOD_RUN: read_journal(store.journal_path(GOOD_RUN)),
+        **journals,
+    }.items():
         if not store.journal_path(run_id).exists():
-            assert not expected.epochs and "ready" not in expected.kinds, f"{run_id} was discarded: {expected}"
+            assert not expected.epochs and "ready" not in expected.kinds, (
+                f"{run_id} was discarded: {expected}"
+            )
             continue
         for command in (("export", run_id, "-o", "-"), ("runs", run_id)):
             done = tfbench(*command, "--store", str(store.root))
             require_no_traceback(done)
-            assert done.exit_code == 0 or ("ready" not in expected.kinds and command[0] == "runs"), done
+            assert done.exit_code == 0 or (
+                "ready" not in expected.kinds and command[0] == "runs"
+            ), done
         ((status, epochs),) = tracked[run_id]
         assert expected.epochs <= epochs
         assert status in expected.statuses(fault), expected
@@ -383,9 +433,12 @@ def read_database(store: Store) -> dict[str, list[tuple[str, set[int]]]]:
     found: dict[str, list[tuple[str, set[int]]]] = {}
     with contextlib.closing(sqlite3.connect(store.database)) as connection:
         runs = connection.execute(
-            "SELECT value, run_uuid, status FROM runs JOIN tags USING (run_uuid) WHERE key = 'tfbench.run_id'"
+            "SELECT value, run_uuid, status FROM runs JOIN tags USING (run_uuid) WHERE key ="
+            " 'tfbench.run_id'"
         ).fetchall()
         for run_id, mlflow_id, status in runs:
-            rows = connection.execute("SELECT step FROM metrics WHERE run_uuid = ? AND key = 'loss'", [mlflow_id])
+            rows = connection.execute(
+                "SELECT step FROM metrics WHERE run_uuid = ? AND key = 'loss'", [mlflow_id]
+            )
             found.setdefault(run_id, []).append((status, {step for (step,) in rows}))
     return found

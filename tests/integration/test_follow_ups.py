@@ -1,4 +1,6 @@
-"""Every command that a command advises runs as it is printed: by a shell, in a store with a blank, offline.
+"""Every command that a command advises runs as it is printed.
+
+By a shell, in a store with a blank, offline.
 
 What measures is stood in for by a run that ends at once; everything else is what a user meets.
 """
@@ -31,7 +33,8 @@ TWO_CPUS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
 BETWEEN = ("--between", "default cpu:0", "mirrored cpu:0,cpu:1")
 LARGER = ("--set", "model.hidden_units=[400,400]")
 QUICKLY = ("--data", "synthetic", "--seconds", "0.5", "--repeats", "2")
-# Exit codes and arguments: a name and a value that a shell would break, options without which it would not be the same.
+# Exit codes and arguments: a name and a value that a shell would break, options without which it
+# would not be the same.
 SESSION = (
     (0, "runs", *STORE),
     (2, "compare", "--sweep", "@last", *STORE),
@@ -39,10 +42,38 @@ SESSION = (
     (0, "run", "mnist_mlp", "--data", "synthetic", "--checkpoint-every", "1", *LARGER, *STORE),
     (0, "run", "mnist_mlp", "--data", "synthetic", "--fast", *STORE),
     (0, "sweep", "--quick", "--repeats", "1", *LARGER, *STORE),
-    (0, "sweep", "mnist_mlp", *QUICKLY, *TWO_CPUS, "--vary", "training.global_batch_size=32,64", "--no-mlflow", *STORE),
-    (0, "sweep", "my net.toml", *QUICKLY, *TWO_CPUS, "--vary", "training.global_batch_size=8", *STORE),
+    (
+        0,
+        "sweep",
+        "mnist_mlp",
+        *QUICKLY,
+        *TWO_CPUS,
+        "--vary",
+        "training.global_batch_size=32,64",
+        "--no-mlflow",
+        *STORE,
+    ),
+    (
+        0,
+        "sweep",
+        "my net.toml",
+        *QUICKLY,
+        *TWO_CPUS,
+        "--vary",
+        "training.global_batch_size=8",
+        *STORE,
+    ),
     (0, "sweep", "mnist_mlp", *QUICKLY, "--setup", "default cpu:0", "--dry-run", *STORE),
-    (0, "crossover", "mnist_mlp", *QUICKLY, "--vary", "training.global_batch_size=16..18", *BETWEEN, *STORE),
+    (
+        0,
+        "crossover",
+        "mnist_mlp",
+        *QUICKLY,
+        "--vary",
+        "training.global_batch_size=16..18",
+        *BETWEEN,
+        *STORE,
+    ),
     (0, "scale", "mnist_mlp", *QUICKLY, "--replicas", "1,2", *STORE),
     (0, "check", "mnist_mlp", *QUICKLY, "--save", "base line.json", *STORE),
     (0, "check", "mnist_mlp", *QUICKLY, "--baseline", "base line.json", *STORE),
@@ -64,12 +95,14 @@ _PLACEHOLDER = re.compile(r"\b(RECIPE|RUN|ID|FILE|DIR)\b")
 
 
 def find_commands(text: str) -> list[str]:
-    """Returns the commands that a text advises, but for those with a word for what the user is to fill in."""
+    """Returns the commands that a text advises, without those with placeholders."""
     found = [re.sub(r"\n\s*", " ", one or other) for one, other in _WHERE.findall(text)]
     return [command for command in found if not _PLACEHOLDER.search(command)]
 
 
-def measure_nothing(request: RunRequest, state: Any, store: Store, tracker: Any, observer: Any, *rest: Any) -> Run:
+def measure_nothing(
+    request: RunRequest, state: Any, store: Store, tracker: Any, observer: Any, *rest: Any
+) -> Run:
     """Stands in for a measured run, and leaves what one leaves in the store."""
     recipe = request.recipe
     fields = {
@@ -104,7 +137,10 @@ def serve_nothing(*arguments: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def ask(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tfbench: Callable[..., Any], without_plots: None
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tfbench: Callable[..., Any],
+    without_plots: None,
 ) -> Callable[[Sequence[str]], tuple[int, str]]:
     """Runs a command in a folder with a blank, and returns its exit code and what it printed."""
     place = tmp_path / "my work"
@@ -131,14 +167,18 @@ def read_by_shell(commands: Iterable[str]) -> list[list[str]]:
     return [line.split("\0")[:-1] for line in done.stdout.splitlines()]
 
 
-def test_every_command_that_is_advised_runs_as_printed(ask: Callable[[Sequence[str]], tuple[int, str]]) -> None:
+def test_every_command_that_is_advised_runs_as_printed(
+    ask: Callable[[Sequence[str]], tuple[int, str]],
+) -> None:
     advised: dict[str, tuple[str, ...]] = {}  # each with a command that advises it
     for expected, *arguments in SESSION:
         exit_code, text = ask(arguments)
         assert exit_code == expected, f"{shlex.join(arguments)}\n{text}"
         assert "Traceback" not in text
         advised |= dict.fromkeys(find_commands(text), tuple(arguments))
-    assert ("trial", 3) in [(entry.kind, entry.num_runs) for entry in list_history(Store(Path("my store")))]
+    assert ("trial", 3) in [
+        (entry.kind, entry.num_runs) for entry in list_history(Store(Path("my store")))
+    ]
     wanted = [shlex.split(command)[1:] for command in advised]
     assert read_by_shell(advised) == wanted
     kinds = {re.sub(r"\b[0-9a-f]{12}\b", "ID", command): command for command in advised}

@@ -1,5 +1,7 @@
-"""The layers that Keras lacks, in one small network: the same step under every strategy, with XLA and without, and
-the same outputs once saved and loaded.
+"""The layers that Keras lacks, in one small network.
+
+The same step under every strategy, with XLA and without, and the same outputs once saved and
+loaded.
 
 TensorFlow takes its logical devices once a process, so one child does all there is to compare.
 """
@@ -110,12 +112,16 @@ Facts = tuple[dict[str, Any], dict[str, Any]]
 @pytest.fixture(scope="module")
 def child(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     folder = tmp_path_factory.mktemp("layers")
-    facts = facts_of(CHILD, str(folder), XLA_FLAGS="--xla_backend_optimization_level=0")  # compiles twice as fast
+    facts = facts_of(
+        CHILD, str(folder), XLA_FLAGS="--xla_backend_optimization_level=0"
+    )  # compiles twice as fast
     return facts, dict(np.load(Path(folder) / "kept.npz"))
 
 
 @pytest.mark.parametrize("setup", ["default_jit", "two"])
-def test_one_step_through_every_layer_gives_the_weights_of_a_single_device(child: Facts, setup: str) -> None:
+def test_one_step_through_every_layer_gives_the_weights_of_a_single_device(
+    child: Facts, setup: str
+) -> None:
     _, kept = child
     num_weights = 8  # two kernels and two biases of the recurrent convolution, two local, two dense
     for index in range(num_weights):
@@ -150,4 +156,6 @@ def test_the_feed_forward_convolution_really_runs_at_every_step(child: Facts) ->
     assert facts["convolutions_True"] == [7, 7]  # as TensorFlow ran it, as XLA compiled it
     assert facts["convolutions_False"] == [4, 4]
     for recomputes in (True, False):
-        np.testing.assert_allclose(kept[f"rcl_{recomputes}_jit"], kept[f"rcl_{recomputes}"], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            kept[f"rcl_{recomputes}_jit"], kept[f"rcl_{recomputes}"], rtol=1e-4, atol=1e-5
+        )

@@ -1,4 +1,7 @@
-"""A server does what it is asked, and its answer is lost: nothing is missing then, and nothing is there twice."""
+"""A server does what it is asked, and its answer is lost.
+
+Nothing is missing then, and nothing is there twice.
+"""
 
 import contextlib
 import dataclasses
@@ -30,7 +33,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("without_plots")
 RESULT = build_sized_result(0)
 RUN = RESULT.request.run_id
-CURVE = Curve(name="it's", place=0, over="batch size", points={32: {"samples_per_second": 1.0}}, run_ids=())
+CURVE = Curve(
+    name="it's", place=0, over="batch size", points={32: {"samples_per_second": 1.0}}, run_ids=()
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,9 @@ def store(store: Store) -> Store:
     return store
 
 
-def track(proxy: LossyProxy, store: Store, experiment: str, result: RunResult = RESULT) -> TrackedRun:
+def track(
+    proxy: LossyProxy, store: Store, experiment: str, result: RunResult = RESULT
+) -> TrackedRun:
     return MlflowTracker(proxy.uri, experiment, store).project(result.request.run_id)
 
 
@@ -64,7 +71,9 @@ def runs_of(server: MlflowServer, experiment: str) -> "list[Run]":
     return list(client.search_runs([found.experiment_id]))
 
 
-def require_whole(server: MlflowServer, experiment: str, store: Store, result: RunResult = RESULT) -> None:
+def require_whole(
+    server: MlflowServer, experiment: str, store: Store, result: RunResult = RESULT
+) -> None:
     """Holds the only run of an experiment against what was measured."""
     from mlflow import MlflowClient
 
@@ -80,9 +89,14 @@ def require_whole(server: MlflowServer, experiment: str, store: Store, result: R
     assert all(len(client.get_metric_history(run.info.run_id, name)) == 1 for name in whole)
     assert run.data.params == fields.params(result)
     assert run.data.tags.items() >= fields.tags(result, summary).items()
-    assert (run.info.status, run.info.end_time) == ("FINISHED", round(1000 * (result.ended_at or 0)))
+    assert (run.info.status, run.info.end_time) == (
+        "FINISHED",
+        round(1000 * (result.ended_at or 0)),
+    )
     files = server.files / run.info.experiment_id / run.info.run_id / "artifacts"
-    assert (files / "journal.jsonl").read_bytes() == store.journal_path(result.request.run_id).read_bytes()
+    assert (files / "journal.jsonl").read_bytes() == store.journal_path(
+        result.request.run_id
+    ).read_bytes()
     assert json.loads((files / "result.json").read_text())["mlflow"]["run_id"] == run.info.run_id
 
 
@@ -98,7 +112,9 @@ def require_whole(server: MlflowServer, experiment: str, store: Store, result: R
         "artifacts/journal.jsonl",
     ],
 )
-def test_answers_that_are_lost_cost_nothing(server: MlflowServer, proxy: LossyProxy, store: Store, end: str) -> None:
+def test_answers_that_are_lost_cost_nothing(
+    server: MlflowServer, proxy: LossyProxy, store: Store, end: str
+) -> None:
     experiment = end.replace("/", "-")
     proxy.lost[end] = 3
     for _ in range(4):
@@ -123,12 +139,16 @@ def test_of_runs_that_killed_clients_left_one_is_gone_on_with(
     client.log_param(twins[1].info.run_id, "setup", fields.params(RESULT)["setup"])
     tracked = track(proxy, store, "twins")
     assert tracked.run_id == twins[1].info.run_id
-    client.create_run(experiment_id, tags=tags)  # by a call that arrives after its client was killed
+    client.create_run(
+        experiment_id, tags=tags
+    )  # by a call that arrives after its client was killed
     assert track(proxy, store, "twins") == tracked
     require_whole(server, "twins", store)
 
 
-def test_a_run_that_its_user_deleted_is_not_made_again(server: MlflowServer, proxy: LossyProxy, store: Store) -> None:
+def test_a_run_that_its_user_deleted_is_not_made_again(
+    server: MlflowServer, proxy: LossyProxy, store: Store
+) -> None:
     from mlflow import MlflowClient
 
     tracked = track(proxy, store, "deleted")
@@ -142,16 +162,24 @@ def test_more_values_than_a_call_takes_are_sent_in_several(
     server: MlflowServer, proxy: LossyProxy, tmp_path: Path
 ) -> None:
     epochs = tuple(build_epoch(epoch=epoch, finished_at=1.7e9 + epoch) for epoch in range(1, 201))
-    result, store = dataclasses.replace(RESULT, epochs=epochs, ended_at=1.7e9 + 300), Store(tmp_path / "long")
+    result, store = (
+        dataclasses.replace(RESULT, epochs=epochs, ended_at=1.7e9 + 300),
+        Store(tmp_path / "long"),
+    )
     write_journal(store, result)
     track(proxy, store, "long", result)
     require_whole(server, "long", store, result)
 
 
-def test_a_curve_whose_answer_is_lost_is_there_once(server: MlflowServer, proxy: LossyProxy, tmp_path: Path) -> None:
+def test_a_curve_whose_answer_is_lost_is_there_once(
+    server: MlflowServer, proxy: LossyProxy, tmp_path: Path
+) -> None:
     plan = build_plan()
     result = dataclasses.replace(
-        RESULT, request=dataclasses.replace(RESULT.request, tags={SWEEP_TAG: plan.sweep_id, "tfbench.round": "1"})
+        RESULT,
+        request=dataclasses.replace(
+            RESULT.request, tags={SWEEP_TAG: plan.sweep_id, "tfbench.round": "1"}
+        ),
     )
     store = Store(tmp_path / "swept")
     write_journal(store, result)
@@ -160,7 +188,9 @@ def test_a_curve_whose_answer_is_lost_is_there_once(server: MlflowServer, proxy:
     proxy.lost["runs/create"] = 1
     MlflowTracker(proxy.uri, "swept", store).show_sweep(plan, (CURVE,), ())
     found = [(run.info.run_name, run.info.status) for run in runs_of(server, "swept")]
-    assert sorted(found) == sorted([(CURVE.name, "FINISHED"), (fields.run_name(result), "FINISHED")])
+    assert sorted(found) == sorted(
+        [(CURVE.name, "FINISHED"), (fields.run_name(result), "FINISHED")]
+    )
 
 
 def test_clients_that_begin_at_once_share_an_experiment(

@@ -1,4 +1,6 @@
-"""MLflow in a process of its own: what is tracked there, what is said, and that nothing is left of it.
+"""MLflow in a process of its own.
+
+What is tracked there, what is said, and that nothing is left of it.
 
 An MLflow server that takes calls and never answers costs one wait, whose length the user sets.
 """
@@ -49,7 +51,9 @@ def process_of(tracker: Tracker) -> psutil.Process:
     return psutil.Process(tracker._child.process.pid)
 
 
-def test_a_run_is_tracked_there_as_it_would_be_here(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_tracked_there_as_it_would_be_here(
+    store: Store, capfd: pytest.CaptureFixture[str]
+) -> None:
     from mlflow import MlflowClient
 
     result = build_sized_result(0)
@@ -63,7 +67,9 @@ def test_a_run_is_tracked_there_as_it_would_be_here(store: Store, capfd: pytest.
     assert (child.is_running(), capfd.readouterr()) == (False, ("", ""))
     client = MlflowClient(store.tracking_uri)
     there = client.get_run(tracked.run_id).data.to_dictionary()
-    assert {"journal.jsonl", "result.json"} <= {file.path for file in client.list_artifacts(tracked.run_id)}
+    assert {"journal.jsonl", "result.json"} <= {
+        file.path for file in client.list_artifacts(tracked.run_id)
+    }
 
     assert MlflowTracker(store.tracking_uri, "tfbench", store).project(run_id) == tracked
     assert client.get_run(tracked.run_id).data.to_dictionary() == there
@@ -97,7 +103,9 @@ def test_what_is_in_a_call_is_an_error_once_it_is_killed_and_ends_with_who_asked
     child = process_of(tracker)
     if is_killed:
         child.kill()
-        with pytest.raises(TrackingError, match=r"ended with exit code -9 before .*`tfbench recover .*http://127"):
+        with pytest.raises(
+            TrackingError, match=r"ended with exit code -9 before .*`tfbench recover .*http://127"
+        ):
             while not tracker.has_answered(answer, 1.0):
                 pass
             answer.result()
@@ -121,7 +129,9 @@ def test_a_server_that_says_a_little_now_and_then_is_given_up_after_the_whole_ti
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     threading.Thread(target=drip, daemon=True).start()
-    with pytest.raises(SilentServerError, match=f"MLflow at {uri_of(silent)}: did not answer within 2 s"):
+    with pytest.raises(
+        SilentServerError, match=f"MLflow at {uri_of(silent)}: did not answer within 2 s"
+    ):
         Tracker(uri_of(silent), "tfbench", store).prepare()
 
 
@@ -157,13 +167,21 @@ def test_recover_asks_it_once_and_gives_up(
     assert count_calls(silent) == 2  # the first, and its one repetition
 
 
-def test_a_timeout_that_is_none_is_rejected(tfbench: Cli, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeout_that_is_none_is_rejected(
+    tfbench: Cli, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "soon")
     done = tfbench("recover", "--tracking-uri", address)
-    assert (done.exit_code, "must be numbers" in done.stdout, "Traceback" in done.stderr) == (2, True, False)
+    assert (done.exit_code, "must be numbers" in done.stdout, "Traceback" in done.stderr) == (
+        2,
+        True,
+        False,
+    )
 
 
-@pytest.mark.parametrize(("own", "timeout"), [({}, "10"), ({"MLFLOW_HTTP_REQUEST_TIMEOUT": "3"}, "3")])
+@pytest.mark.parametrize(
+    ("own", "timeout"), [({}, "10"), ({"MLFLOW_HTTP_REQUEST_TIMEOUT": "3"}, "3")]
+)
 def test_a_server_is_waited_for_as_mlflow_is_told_and_otherwise_not_for_minutes(
     monkeypatch: pytest.MonkeyPatch, own: dict[str, str], timeout: str
 ) -> None:
@@ -179,7 +197,9 @@ def test_a_recovery_that_waits_is_ended_by_sigterm_with_a_word_and_a_code_of_its
     silent: socket.socket, address: str, in_tmp_path: Path
 ) -> None:
     silent.settimeout(DEADLINE_SECONDS)
-    command = Command("recover", "--tracking-uri", address, cwd=in_tmp_path, MLFLOW_HTTP_REQUEST_TIMEOUT="1800")
+    command = Command(
+        "recover", "--tracking-uri", address, cwd=in_tmp_path, MLFLOW_HTTP_REQUEST_TIMEOUT="1800"
+    )
     connection, _ = silent.accept()
     command.send(signal.SIGTERM)
     done = command.wait()

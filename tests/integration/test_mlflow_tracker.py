@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 PANELS = (Panel("", (Series("default", (Point(96.0, 1.0), Point(128.0, 2.0))),)),)
-PLAN = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
+PLAN = build_plan(
+    variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1
+)
 
 
 @pytest.fixture
@@ -43,7 +45,9 @@ def new_store(tmp_path: Path) -> Store:
 def store(new_store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     make_database(new_store)
     (new_store.root / FOLDER).mkdir()
-    monkeypatch.setattr("tempfile.tempdir", "/nowhere")  # where nobody would remove what a kill leaves
+    monkeypatch.setattr(
+        "tempfile.tempdir", "/nowhere"
+    )  # where nobody would remove what a kill leaves
     return new_store
 
 
@@ -82,7 +86,9 @@ def runs_of(store: Store) -> "list[Run]":
 
 
 def history_of(store: Store, run_id: str, name: str) -> list[tuple[int, float]]:
-    return [(point.step, point.value) for point in client_of(store).get_metric_history(run_id, name)]
+    return [
+        (point.step, point.value) for point in client_of(store).get_metric_history(run_id, name)
+    ]
 
 
 def dump(store: Store) -> list[str]:
@@ -113,36 +119,61 @@ def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) ->
     assert metrics["samples_per_second"] == pytest.approx(6299.4, abs=0.1)
     assert metrics["samples per second as log10"] == pytest.approx(3.7993, abs=1e-4)
     assert len(metrics) <= 20
-    assert len({name.rpartition("/")[2] for name in metrics}) == len(metrics) - 1  # by_epoch/samples_per_second
+    assert (
+        len({name.rpartition("/")[2] for name in metrics}) == len(metrics) - 1
+    )  # by_epoch/samples_per_second
     history = client_of(store).get_metric_history(tracked.run_id, "val_accuracy")
-    assert [(point.step, point.timestamp) for point in history] == [(1, 1_700_000_012_000), (2, 1_700_000_013_000)]
+    assert [(point.step, point.timestamp) for point in history] == [
+        (1, 1_700_000_012_000),
+        (2, 1_700_000_013_000),
+    ]
     assert [point.value for point in history] == pytest.approx([0.89, 0.90])
     tags = run.data.tags
     assert tags.items() >= fields.tags(result, summarize_run(result)).items()
-    assert (tags["tfbench.run_id"], tags["tfbench.cpu"]) == (result.request.run_id, "Example CPU 3000")
-    assert (tags["tfbench.synthetic"], tags["mlflow.runName"].endswith("-synthetic")) == ("true", True)
+    assert (tags["tfbench.run_id"], tags["tfbench.cpu"]) == (
+        result.request.run_id,
+        "Example CPU 3000",
+    )
+    assert (tags["tfbench.synthetic"], tags["mlflow.runName"].endswith("-synthetic")) == (
+        "true",
+        True,
+    )
     assert "Synthetic data" in tags["mlflow.note.content"].splitlines()[2]
     assert "Synthetic data" not in tags["tfbench.warnings"]
 
 
-def test_the_status_says_how_the_run_ended_and_a_tag_says_why_cut_so_that_it_shows(store: Store) -> None:
-    for index, (status, reason) in enumerate([("FAILED", "x" * 20_000), ("KILLED", "killed by SIGKILL")]):
+def test_the_status_says_how_the_run_ended_and_a_tag_says_why_cut_so_that_it_shows(
+    store: Store,
+) -> None:
+    for index, (status, reason) in enumerate(
+        [("FAILED", "x" * 20_000), ("KILLED", "killed by SIGKILL")]
+    ):
         exit_ = RunExit(status=status, reason=reason)  # type: ignore[arg-type]  # of two that there are
         run = client_of(store).get_run(finish(store, build_sized_result(index, exit=exit_)).run_id)
         assert run.info.status == status
-        assert run.data.tags["tfbench.reason"] == (reason if len(reason) < 8000 else "x" * 7997 + "...")
+        assert run.data.tags["tfbench.reason"] == (
+            reason if len(reason) < 8000 else "x" * 7997 + "..."
+        )
 
 
-def test_a_run_grows_epoch_by_epoch_with_its_journal_and_is_running_until_that_has_an_end(store: Store) -> None:
+def test_a_run_grows_epoch_by_epoch_with_its_journal_and_is_running_until_that_has_an_end(
+    store: Store,
+) -> None:
     result = build_sized_result(0)
     run_id, path = result.request.run_id, write_journal(store, result, without={"finished", "exit"})
     lines, tracker = path.read_bytes().splitlines(keepends=True), new_tracker(store)
     tracker.prepare()
     for num_epochs in (0, 1, 2):
-        path.write_bytes(b"".join(lines[: [b'"kind":"epoch"' in line for line in lines].index(True) + num_epochs]))
+        path.write_bytes(
+            b"".join(
+                lines[: [b'"kind":"epoch"' in line for line in lines].index(True) + num_epochs]
+            )
+        )
         tracker.follow(run_id)
         (run,) = runs_of(store)
-        assert [step for step, _ in history_of(store, run.info.run_id, "loss")] == list(range(1, num_epochs + 1))
+        assert [step for step, _ in history_of(store, run.info.run_id, "loss")] == list(
+            range(1, num_epochs + 1)
+        )
         assert run.info.status == "RUNNING"
     other = build_sized_result(1)
     write_journal(store, other)
@@ -159,7 +190,9 @@ def test_a_store_that_was_moved_or_copied_finds_its_files_and_writes_new_ones_wh
     (store.root.parent / "files").mkdir()
     (store.root.parent / "files" / "a.txt").write_text("a")
     tracked = finish(store, build_sized_result(0))
-    elsewhere = client_of(store).create_experiment("own", artifact_location="file:///elsewhere/artifacts")
+    elsewhere = client_of(store).create_experiment(
+        "own", artifact_location="file:///elsewhere/artifacts"
+    )
     moved = Store(store.root.parent / "moved")
     shutil.copytree(store.root, moved.root)
     if not leaves_the_old:
@@ -168,19 +201,30 @@ def test_a_store_that_was_moved_or_copied_finds_its_files_and_writes_new_ones_wh
     for run in (tracked, second):
         assert (moved.artifacts / run.run_id / "artifacts" / "a.txt").is_file()
         assert [file.path for file in client_of(moved).list_artifacts(run.run_id)] == ["a.txt"]
-        assert client_of(moved).get_run(run.run_id).info.artifact_uri.startswith(f"{moved.artifacts.as_uri()}/")
+        assert (
+            client_of(moved)
+            .get_run(run.run_id)
+            .info.artifact_uri.startswith(f"{moved.artifacts.as_uri()}/")
+        )
     assert not (store.artifacts / second.run_id).exists()
-    assert client_of(moved).get_experiment(elsewhere).artifact_location == "file:///elsewhere/artifacts"
+    assert (
+        client_of(moved).get_experiment(elsewhere).artifact_location
+        == "file:///elsewhere/artifacts"
+    )
 
 
 def test_a_deleted_experiment_is_an_error_that_names_the_way_out(store: Store) -> None:
     tracked = finish(store, build_sized_result(0))
     client_of(store).delete_experiment(tracked.experiment_id)
-    with pytest.raises(TrackingError, match=r"experiment 'tfbench' was deleted. Restore it .*--experiment"):
+    with pytest.raises(
+        TrackingError, match=r"experiment 'tfbench' was deleted. Restore it .*--experiment"
+    ):
         new_tracker(store).update(build_sized_result(1), None)
 
 
-def test_a_run_that_was_sent_is_known_again_in_an_experiment_that_was_renamed_or_deleted(store: Store) -> None:
+def test_a_run_that_was_sent_is_known_again_in_an_experiment_that_was_renamed_or_deleted(
+    store: Store,
+) -> None:
     tracked = finish(store, build_sized_result(0))
     client_of(store).rename_experiment(tracked.experiment_id, "renamed")
     before = dump(store)
@@ -197,11 +241,15 @@ def test_an_experiment_that_is_there_and_cannot_be_found_is_not_looked_for_for_e
 ) -> None:
     finish(store, build_sized_result(0))
     monkeypatch.setattr(MlflowTracker, "_find_experiment", lambda self: None)
-    with pytest.raises(TrackingError, match="experiment 'tfbench' exists, but MLflow does not return it"):
+    with pytest.raises(
+        TrackingError, match="experiment 'tfbench' exists, but MLflow does not return it"
+    ):
         new_tracker(store).update(build_sized_result(1), None)
 
 
-def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
+def figures_of(
+    run_ids: Sequence[str], speed: float = 100.0
+) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
     """Builds what a sweep of two batch sizes under two setups says."""
     curves = tuple(
         Curve(
@@ -211,7 +259,15 @@ def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> tuple[tuple[Curv
             labels={"setup": setup.label, "training.global_batch_size": "96, 128"},
             points={size: {"samples_per_second": speed * size} for size in (96, 128)},
             inconclusive=(96,),
-            plots=(Plot(name="speed.png", title=f"{speed}", x_label="batch size", y_label="speed", panels=PANELS),),
+            plots=(
+                Plot(
+                    name="speed.png",
+                    title=f"{speed}",
+                    x_label="batch size",
+                    y_label="speed",
+                    panels=PANELS,
+                ),
+            ),
             run_ids=tuple(run_ids[place::2]),
         )
         for place, setup in enumerate(TWO_SETUPS)
@@ -220,7 +276,10 @@ def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> tuple[tuple[Curv
 
 
 def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
-    results = [build_planned_result(PLAN, planned, 100.0 * (1 + planned.number)) for planned in list_planned_runs(PLAN)]
+    results = [
+        build_planned_result(PLAN, planned, 100.0 * (1 + planned.number))
+        for planned in list_planned_runs(PLAN)
+    ]
     tracker = new_tracker(store, "mine")
     for result in results:
         finish(store, result, tracker)
@@ -242,13 +301,20 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
         assert history == [(96, 9600.0), (128, 12800.0)]
         assert run.data.tags["mlflow.note.content"] == "Use this.\n\nNot that."
         assert run.data.tags["mlflow.runColor"] == color
-        assert (store.artifacts / run.info.run_id / "artifacts/speed.png").read_bytes().startswith(b"\x89PNG")
+        assert (
+            (store.artifacts / run.info.run_id / "artifacts/speed.png")
+            .read_bytes()
+            .startswith(b"\x89PNG")
+        )
         assert run.data.params == {"setup": TWO_SETUPS[place].label, "global_batch_size": "96, 128"}
         result = "96: 9,600 samples/s, ratio inconclusive; 128: 12,800 samples/s"
         assert (run.data.tags["tfbench.round"], run.data.tags["tfbench.result"]) == ("all", result)
         members = [tracked[run_id].data.tags for run_id in run_ids[place::2]]
         assert [tags["mlflow.parentRunId"] for tags in members] == [run.info.run_id] * 2
-        assert [tags["mlflow.runColor"] for tags in members] == [color, "#123456" if place else color]
+        assert [tags["mlflow.runColor"] for tags in members] == [
+            color,
+            "#123456" if place else color,
+        ]
     before = dump(store)
     new_tracker(store, "mine").show_sweep(PLAN, *figures)
     finish(store, results[0])
@@ -256,16 +322,30 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
 
 
 def test_a_ratios_line_ends_before_an_inconclusive_point(store: Store) -> None:
-    plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(32, 64, 96, 128)),), num_rounds=1)
+    plan = build_plan(
+        variations=(Variation(key="training.global_batch_size", values=(32, 64, 96, 128)),),
+        num_rounds=1,
+    )
     result = build_planned_result(plan, list_planned_runs(plan)[0], 100.0)
     finish(store, result, tracker := new_tracker(store))
     known = {"samples_per_second": 1.0, "speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1}
-    points = {32: known, 64: {"samples_per_second": 1.0}, 96: known, 128: {"samples_per_second": 1.0}}
-    curve = dataclasses.replace(figures_of([result.request.run_id])[0][0], points=points, inconclusive=(64, 128))
+    points = {
+        32: known,
+        64: {"samples_per_second": 1.0},
+        96: known,
+        128: {"samples_per_second": 1.0},
+    }
+    curve = dataclasses.replace(
+        figures_of([result.request.run_id])[0][0], points=points, inconclusive=(64, 128)
+    )
     tracker.show_sweep(plan, (curve,), ())
     (run,) = [run for run in runs_of(store) if run.data.tags.get("tfbench.curve")]
     history = history_of(store, run.info.run_id, "by_batch_size/speedup")
-    assert [(step, str(value)) for step, value in history] == [(32, "2.0"), (64, "nan"), (96, "2.0")]
+    assert [(step, str(value)) for step, value in history] == [
+        (32, "2.0"),
+        (64, "nan"),
+        (96, "2.0"),
+    ]
 
 
 def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: Store) -> None:
@@ -281,11 +361,17 @@ def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: 
     drawn = [run for run in runs_of(store) if "tfbench.curve" in run.data.tags]
     assert len(drawn) == 2 and half.info.run_id not in {run.info.run_id for run in drawn}
     assert {run.data.metrics["by_batch_size/samples_per_second"] for run in drawn} == {200.0 * 128}
-    parents = {run.data.tags["mlflow.parentRunId"] for run in runs_of(store) if "tfbench.run_id" in run.data.tags}
+    parents = {
+        run.data.tags["mlflow.parentRunId"]
+        for run in runs_of(store)
+        if "tfbench.run_id" in run.data.tags
+    }
     assert parents == {run.info.run_id for run in drawn}
 
 
-def test_curves_whose_picture_cannot_be_stored_are_there_and_are_made_whole_later(store: Store) -> None:
+def test_curves_whose_picture_cannot_be_stored_are_there_and_are_made_whole_later(
+    store: Store,
+) -> None:
     result = build_planned_result(PLAN, list_planned_runs(PLAN)[0], 100.0)
     finish(store, result)
     figures = figures_of([result.request.run_id] * 2)
@@ -293,13 +379,17 @@ def test_curves_whose_picture_cannot_be_stored_are_there_and_are_made_whole_late
     store.artifacts.write_text("no folder")
     with pytest.raises(TrackingError, match="artifacts"):
         new_tracker(store).show_sweep(PLAN, *figures)
-    curves = [run.data.tags["tfbench.curve"] for run in runs_of(store) if "tfbench.curve" in run.data.tags]
+    curves = [
+        run.data.tags["tfbench.curve"] for run in runs_of(store) if "tfbench.curve" in run.data.tags
+    ]
     assert curves == ["", ""]
     store.artifacts.unlink()
     aside.rename(store.artifacts)
     new_tracker(store).show_sweep(PLAN, *figures)
     assert len(list(store.artifacts.rglob("speed.png"))) == 2
-    curves = [run.data.tags["tfbench.curve"] for run in runs_of(store) if "tfbench.curve" in run.data.tags]
+    curves = [
+        run.data.tags["tfbench.curve"] for run in runs_of(store) if "tfbench.curve" in run.data.tags
+    ]
     assert len(curves) == 2 and all(curves)
 
 
@@ -321,7 +411,9 @@ def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> Non
     with pytest.raises(TrackingError, match="file is not a database"):
         new_tracker(store).prepare()
     assert store.database.read_bytes() == b"no database"
-    with pytest.raises(TrackingError, match=r"lost; `tfbench ui --sweep abc --store \S*/mlruns` tries again"):
+    with pytest.raises(
+        TrackingError, match=r"lost; `tfbench ui --sweep abc --store \S*/mlruns` tries again"
+    ):
         new_tracker(store).show_sweep(build_plan(), (), ())
 
 
@@ -356,15 +448,21 @@ def test_a_database_is_made_once_by_those_that_begin_at_once_and_not_by_halves(
     with pytest.raises(OSError, match="killed"):
         database.create(new)
     assert not new.exists()
-    monkeypatch.setattr(database, "_make", lambda part, artifacts: shutil.copyfile(store.database, part))
+    monkeypatch.setattr(
+        database, "_make", lambda part, artifacts: shutil.copyfile(store.database, part)
+    )
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(database.create, [new] * 3))
     database.require_whole(new)
     assert not list(new.parent.glob("*.part"))
-    with contextlib.closing(sqlite3.connect(new)) as connection:  # readers and writers pass each other
+    with contextlib.closing(
+        sqlite3.connect(new)
+    ) as connection:  # readers and writers pass each other
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_mlflow_s_own_files_are_beside_its_database(new_store: Store) -> None:
     new_tracker(new_store).update(build_sized_result(0), None)
-    assert client_of(new_store).get_experiment("0").artifact_location == new_store.artifacts.as_uri()
+    assert (
+        client_of(new_store).get_experiment("0").artifact_location == new_store.artifacts.as_uri()
+    )

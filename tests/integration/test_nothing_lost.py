@@ -16,7 +16,9 @@ SHORT = ("run", "sine_lstm", "--epochs", "2", *NO_CHECKS)
 
 
 def test_a_worker_that_crashes_before_it_is_ready_is_a_recorded_result(tmp_path: Path) -> None:
-    with Command(*SHORT, "--format", "json", cwd=tmp_path, **hold_workers(tmp_path, "ready")) as command:
+    with Command(
+        *SHORT, "--format", "json", cwd=tmp_path, **hold_workers(tmp_path, "ready")
+    ) as command:
         command.worker().kill()
         done = command.wait()
     assert done.exit_code == 1
@@ -31,7 +33,9 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_measured(tmp_path: Path) ->
 
     store = tmp_path / "small"
     store.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(store)], check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(store)], check=False
+    )
     if mounted.returncode:
         pytest.skip("only root can make a small disk")
     try:
@@ -63,7 +67,9 @@ def test_a_store_that_is_deleted_under_a_run_ends_it_with_a_message(tmp_path: Pa
     with Command(*ENDLESS, cwd=tmp_path) as command:
         command.wait_for("epoch", count=2)
         worker = command.worker()
-        gone = command.store.rename(command.store.with_name("gone"))  # at once: the run goes on writing into it
+        gone = command.store.rename(
+            command.store.with_name("gone")
+        )  # at once: the run goes on writing into it
         shutil.rmtree(gone, ignore_errors=True)
         done = command.wait()
         assert done.exit_code == 1
@@ -72,11 +78,15 @@ def test_a_store_that_is_deleted_under_a_run_ends_it_with_a_message(tmp_path: Pa
         wait_for_the_end_of(worker)
 
 
-def test_neither_a_reader_that_goes_away_nor_a_hang_up_that_is_ignored_costs_the_run(tmp_path: Path) -> None:
+def test_neither_a_reader_that_goes_away_nor_a_hang_up_that_is_ignored_costs_the_run(
+    tmp_path: Path,
+) -> None:
     reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
     assert reader.stdin
     reader.wait()
-    with Command(*SHORT, cwd=tmp_path, stdout=reader.stdin, ignored=(signal.SIGHUP,)) as command:  # as under nohup
+    with Command(
+        *SHORT, cwd=tmp_path, stdout=reader.stdin, ignored=(signal.SIGHUP,)
+    ) as command:  # as under nohup
         command.wait_for("worker")
         command.send(signal.SIGHUP)
         done = command.wait()

@@ -1,4 +1,7 @@
-"""Whole commands on JAX or PyTorch, as a user without TensorFlow starts them: `KERAS_BACKEND=jax pytest FILE`."""
+"""Whole commands on JAX or PyTorch, as a user without TensorFlow starts them.
+
+`KERAS_BACKEND=jax pytest FILE`.
+"""
 
 import importlib.util
 import os
@@ -17,8 +20,18 @@ SMALL = ("--backend", NAME, "--data", "synthetic", "--set", "model.hidden_units=
 
 def test_a_run_is_whole_and_says_on_what_it_was_made(tmp_path: Path) -> None:
     assert importlib.util.find_spec("tensorflow") is None
-    options = ("--epochs", "2", "--global-batch-size", "4096", "--save-model", "--checkpoint-every", "1")
-    document = run_json("run", "mnist_mlp", *SMALL, *options, "--set", "output.num_predictions=3", cwd=tmp_path)
+    options = (
+        "--epochs",
+        "2",
+        "--global-batch-size",
+        "4096",
+        "--save-model",
+        "--checkpoint-every",
+        "1",
+    )
+    document = run_json(
+        "run", "mnist_mlp", *SMALL, *options, "--set", "output.num_predictions=3", cwd=tmp_path
+    )
     assert document["settings"]["backend"] == NAME
     assert document["settings"]["compiler"] == {"jax": "xla", "torch": "eager"}[NAME]
     assert document["environment"][NAME]
@@ -35,7 +48,9 @@ def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(tmp_path: Path
     options = (*SMALL, *NO_CHECKS, "--global-batch-size", "4096", "--checkpoint-every", "1")
     whole = run_json("run", "mnist_mlp", *options, "--epochs", "3", cwd=tmp_path)
     first = run_json("run", "mnist_mlp", *options, "--epochs", "2", cwd=tmp_path)
-    rest = run_json("run", "--resume", first["run_id"], "--epochs", "3", "--no-mlflow", cwd=tmp_path)
+    rest = run_json(
+        "run", "--resume", first["run_id"], "--epochs", "3", "--no-mlflow", cwd=tmp_path
+    )
     assert [epoch["loss"] for epoch in rest["epochs"]] == pytest.approx(
         [epoch["loss"] for epoch in whole["epochs"]], rel=1e-5
     )
@@ -48,7 +63,9 @@ def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(tmp_path: Path
         (("--devices", "gpu:0"), "gpu:0: not found."),
     ],
 )
-def test_what_cannot_be_is_rejected_with_its_reason(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_is_rejected_with_its_reason(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
     done = run("run", "mnist_mlp", *SMALL, *options, cwd=tmp_path)
     assert done.exit_code == 2
     assert message in done.stderr
@@ -66,18 +83,26 @@ def test_a_profile_tells_what_a_step_is_made_of(tmp_path: Path) -> None:
     rounds = [one["seconds"] for one in profile["readings"]["rounds"]]
     assert all(one.keys() == {*names[1:5], "keras", "take", "pipeline", "full"} for one in rounds)
     assert step["full_seconds"] > 0
-    assert [layer["kind"] for layer in step["layers"]] == (["Flatten", "Dense", "Dense"] if is_torch else [])
+    assert [layer["kind"] for layer in step["layers"]] == (
+        ["Flatten", "Dense", "Dense"] if is_torch else []
+    )
     assert profile["readings"]["layers_problem"] == (
         ""
         if is_torch
-        else 'XLA makes one program of all layers (compiler = "xla"): none can be timed apart. --backend tensorflow '
-        "shows them as TensorFlow's graph computes them."
+        else (
+            'XLA makes one program of all layers (compiler = "xla"): none can be timed apart.'
+            " --backend tensorflow shows them as TensorFlow's graph computes them."
+        )
     )
     if is_torch:
-        assert any("dense/aten::" in one["name"] for one in document["trace"]["readings"]["operations"])
+        assert any(
+            "dense/aten::" in one["name"] for one in document["trace"]["readings"]["operations"]
+        )
 
 
-def test_files_of_the_publisher_need_no_tensorflow_and_what_tfds_prepared_does(tmp_path: Path) -> None:
+def test_files_of_the_publisher_need_no_tensorflow_and_what_tfds_prepared_does(
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(0)
     arrays = {
         f"{kind}_{part}": rng.integers(0, 256 if kind == "x" else 10, (count, *shape), np.uint8)
@@ -85,7 +110,16 @@ def test_files_of_the_publisher_need_no_tensorflow_and_what_tfds_prepared_does(t
         for kind, shape in (("x", (28, 28)), ("y", ()))
     }
     np.savez(tmp_path / NPZ_FILE, **arrays)
-    options = ("--backend", NAME, "--set", "model.hidden_units=[8]", "--steps", "3", "--no-mlflow", *NO_CHECKS)
+    options = (
+        "--backend",
+        NAME,
+        "--set",
+        "model.hidden_units=[8]",
+        "--steps",
+        "3",
+        "--no-mlflow",
+        *NO_CHECKS,
+    )
     document = run_json("run", "mnist_mlp", *options, "--data-dir", str(tmp_path), cwd=tmp_path)
     assert document["dataset"]["source"].startswith("publisher's files, ")
     (tmp_path / "empty").mkdir()

@@ -52,7 +52,9 @@ def write_own(folder: Path, before: str = "") -> None:
     (folder / "mine.toml").write_text(RECIPE, encoding="utf-8")
 
 
-@pytest.mark.parametrize("arguments", [("run", "mine.toml"), ("show", "mine.toml", "--set", "dataset.name=mnist")])
+@pytest.mark.parametrize(
+    "arguments", [("run", "mine.toml"), ("show", "mine.toml", "--set", "dataset.name=mnist")]
+)
 def test_code_that_a_recipe_names_does_not_run_unasked(
     tfbench: Callable[..., Any], in_tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -66,10 +68,15 @@ def test_code_that_a_recipe_names_does_not_run_unasked(
     assert "mine" not in sys.modules
 
 
-def test_checking_a_recipe_and_printing_it_imports_no_code(tfbench: Callable[..., Any], in_tmp_path: Path) -> None:
+def test_checking_a_recipe_and_printing_it_imports_no_code(
+    tfbench: Callable[..., Any], in_tmp_path: Path
+) -> None:
     write_own(in_tmp_path, TRACE)
     assert tfbench("validate", "mine.toml", "--allow-code") == (0, "mine.toml: ok\n", "")
-    assert 'name = "mine.nets:build_model"\nwidth = 5\n' in tfbench("show", "mine.toml", "--toml").stdout
+    assert (
+        'name = "mine.nets:build_model"\nwidth = 5\n'
+        in tfbench("show", "mine.toml", "--toml").stdout
+    )
     rejected = tfbench("show", "mine.toml", "--allow-code")
     assert rejected.exit_code == 2
     assert "needs the shapes of mine.data:load_splits" in rejected.stderr
@@ -89,7 +96,10 @@ def test_own_network_and_own_data_are_measured(tmp_path: Path) -> None:
     assert result.model is not None and result.model.num_parameters == 3 * 5 + 5 + 5 * 3 + 3
     assert result.dataset is not None
     assert (result.dataset.train_samples, result.dataset.validation_samples) == (40, 10)
-    assert result.dataset.source == f"code of {tmp_path}/mine/data.py (SHA-256 {result.dataset.digest})"
+    assert (
+        result.dataset.source
+        == f"code of {tmp_path}/mine/data.py (SHA-256 {result.dataset.digest})"
+    )
     assert len(result.epochs) == 2
     name = result.request.recipe.model.name
     assert f"The network is code of {name} (SHA-256 {result.model.digest})." in document["notes"]

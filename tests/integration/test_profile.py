@@ -6,7 +6,15 @@ import pytest
 
 from runs import run, tracked_files, tracked_runs
 
-SMALL = ("mnist_mlp", "--data", "synthetic", "--set", "model.hidden_units=[8]", "--global-batch-size", "2000")
+SMALL = (
+    "mnist_mlp",
+    "--data",
+    "synthetic",
+    "--set",
+    "model.hidden_units=[8]",
+    "--global-batch-size",
+    "2000",
+)
 
 
 def count_events(trace: Path, name: str) -> int:
@@ -24,14 +32,21 @@ def count_events(trace: Path, name: str) -> int:
 
 @pytest.mark.slow
 def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
-    done = run("profile", *SMALL, "--seconds", "0.2", "--trace", "--format", "json", cwd=in_tmp_path)
+    done = run(
+        "profile", *SMALL, "--seconds", "0.2", "--trace", "--format", "json", cwd=in_tmp_path
+    )
     assert done.exit_code == 0, done.stderr
     document = done.document
     step = document["profile"]["step"]
-    assert step["num_rounds"] + step["num_slow_rounds"] == len(document["profile"]["readings"]["rounds"])
+    assert step["num_rounds"] + step["num_slow_rounds"] == len(
+        document["profile"]["readings"]["rounds"]
+    )
     assert document["trace"]["readings"]["operations"]
     first, second = tracked_runs(in_tmp_path / "mlruns")
-    assert (first.data.tags["tfbench.profile"], second.data.tags["tfbench.profile"]) == ("step", "trace")
+    assert (first.data.tags["tfbench.profile"], second.data.tags["tfbench.profile"]) == (
+        "step",
+        "trace",
+    )
     assert first.data.metrics["profile/full_step_seconds"] == step["full_seconds"]
     assert "samples_per_second" not in first.data.metrics
     assert "Bottleneck: " in first.data.tags["mlflow.note.content"]

@@ -1,4 +1,7 @@
-"""`tfbench recover`, `export` and `import`: what becomes of journals, whatever state they are in."""
+"""`tfbench recover`, `export` and `import`.
+
+What becomes of journals, whatever state they are in.
+"""
 
 import contextlib
 import dataclasses
@@ -44,7 +47,9 @@ class FakeTracker(MlflowTracker):
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
         if result.request.run_id in self.rejected:
             raise TrackingError("server rejects this run")
-        return TrackedRun(tracking_uri="fake", experiment_id="1", run_id=f"m-{result.request.run_id}")
+        return TrackedRun(
+            tracking_uri="fake", experiment_id="1", run_id=f"m-{result.request.run_id}"
+        )
 
     def finish(self, result: RunResult, files: Path) -> None:
         assert (files / "journal.jsonl").is_file()
@@ -56,7 +61,9 @@ def tracker(store: Store) -> FakeTracker:
     return FakeTracker(store)
 
 
-def recover_with(store: Store, tracker: FakeTracker, *, everything: bool = False) -> dict[str, RecoveredRun]:
+def recover_with(
+    store: Store, tracker: FakeTracker, *, everything: bool = False
+) -> dict[str, RecoveredRun]:
     found = recover(store, lambda uri, experiment: tracker, everything=everything)
     return {run.id: run for run in found}
 
@@ -90,11 +97,29 @@ def failed(data: bytes) -> bytes:
     [
         ({"exit"}, None, "FINISHED", 2, 0),
         ({"exit", "finished"}, failed, "FAILED: out of memory: no memory left", 2, 0),
-        ({"exit", "finished"}, None, "KILLED: the process that tracked it and the worker ended without a word", 2, 0),
+        (
+            {"exit", "finished"},
+            None,
+            "KILLED: the process that tracked it and the worker ended without a word",
+            2,
+            0,
+        ),
         ({"exit", "finished"}, lambda data: data + b'{"kind":"epoch","time":17', "KILLED", 2, 1),
         ({"exit", "finished"}, lambda data: data[: data.rindex(b'"epoch":') + 20], "KILLED", 1, 1),
-        ({"exit", "finished"}, lambda data: data.replace(b'"kind":"ready"', b'"kind":'), "KILLED", 2, 1),
-        ({"exit", "finished"}, lambda data: data.replace(b'"kind":"started"', b'"kind":'), "KILLED", 2, 1),
+        (
+            {"exit", "finished"},
+            lambda data: data.replace(b'"kind":"ready"', b'"kind":'),
+            "KILLED",
+            2,
+            1,
+        ),
+        (
+            {"exit", "finished"},
+            lambda data: data.replace(b'"kind":"started"', b'"kind":'),
+            "KILLED",
+            2,
+            1,
+        ),
     ],
 )
 def test_a_run_without_an_end_gets_the_one_that_its_journal_tells(
@@ -121,7 +146,9 @@ def test_a_run_without_an_end_gets_the_one_that_its_journal_tells(
     assert not path.with_suffix(".reserve").exists()
 
 
-def test_a_profile_that_was_killed_is_recovered_with_its_rounds(store: Store, tracker: FakeTracker) -> None:
+def test_a_profile_that_was_killed_is_recovered_with_its_rounds(
+    store: Store, tracker: FakeTracker
+) -> None:
     path = write_profile_journal(store, build_profile_run(exit=None))
     assert recover_with(store, tracker)[path.stem].status == "recovered"
     result = tracker.finished[path.stem]
@@ -139,7 +166,9 @@ def test_a_run_that_measured_nothing_is_discarded(store: Store, tracker: FakeTra
 
 
 @pytest.mark.parametrize("is_just_starting", [False, True])
-def test_a_run_that_still_runs_is_left_alone(store: Store, tracker: FakeTracker, is_just_starting: bool) -> None:
+def test_a_run_that_still_runs_is_left_alone(
+    store: Store, tracker: FakeTracker, is_just_starting: bool
+) -> None:
     path = write_journal(store, RESULTS[0], without={"exit"})
     if is_just_starting:
         path.write_bytes(b'{"kind":"requ')
@@ -161,11 +190,19 @@ def test_a_run_on_another_host_is_left_alone_until_it_ended_or_was_silent_for_an
     store: Store, tracker: FakeTracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = dataclasses.replace(RESULTS[0].epochs[0], finished_at=time.time())
-    begin_elsewhere(write_journal(store, dataclasses.replace(RESULTS[0], epochs=(late,)), without={"exit", "finished"}))
+    begin_elsewhere(
+        write_journal(
+            store, dataclasses.replace(RESULTS[0], epochs=(late,)), without={"exit", "finished"}
+        )
+    )
     begin_elsewhere(write_journal(store, RESULTS[1]))
     runs = recover_with(store, tracker)
     message = "it may still be running on another machine; recover it there, or in an hour"
-    assert (runs[IDS[0]].status, runs[IDS[0]].message, runs[IDS[1]].status) == ("left", message, "recovered")
+    assert (runs[IDS[0]].status, runs[IDS[0]].message, runs[IDS[1]].status) == (
+        "left",
+        message,
+        "recovered",
+    )
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 3700)
     assert recover_with(store, tracker)[IDS[0]].status == "recovered"
@@ -175,7 +212,9 @@ def test_neither_a_damaged_journal_nor_one_that_the_server_rejects_stops_the_oth
     store: Store, tracker: FakeTracker
 ) -> None:
     paths = [write_journal(store, build_sized_result(index)) for index in range(5)]
-    paths[0].write_bytes(paths[0].read_bytes().replace(b'"placement":{', b'"placement":{"surprise":1,'))
+    paths[0].write_bytes(
+        paths[0].read_bytes().replace(b'"placement":{', b'"placement":{"surprise":1,')
+    )
     paths[1].write_bytes(b"no journal\n")
     paths[2].write_bytes(b"\0" * 1000)
     checkpoint = paths[2].with_suffix(".files") / "checkpoints" / "1.h5"
@@ -189,7 +228,9 @@ def test_neither_a_damaged_journal_nor_one_that_the_server_rejects_stops_the_oth
     assert checkpoint.exists()
 
 
-def test_runs_go_to_the_server_and_experiment_that_they_were_made_for(store: Store, tracker: FakeTracker) -> None:
+def test_runs_go_to_the_server_and_experiment_that_they_were_made_for(
+    store: Store, tracker: FakeTracker
+) -> None:
     for result in RESULTS[:2]:
         write_journal(store, result)
     store.write_state(IDS[1], TrackingState(tracking_uri="http://server:5000", experiment="mine"))
@@ -206,7 +247,9 @@ def test_runs_go_to_the_server_and_experiment_that_they_were_made_for(store: Sto
     assert (state.experiment, state.run and state.run.run_id) == ("mine", f"m-{IDS[1]}")
 
 
-def test_a_damaged_database_is_named_with_what_makes_it_anew(store: Store, tracker: FakeTracker, tfbench: Cli) -> None:
+def test_a_damaged_database_is_named_with_what_makes_it_anew(
+    store: Store, tracker: FakeTracker, tfbench: Cli
+) -> None:
     make_database(store)
     write_journal(store, RESULTS[0])
     data = bytearray(store.database.read_bytes())
@@ -215,7 +258,9 @@ def test_a_damaged_database_is_named_with_what_makes_it_anew(store: Store, track
     (run,) = recover_with(store, tracker).values()
     assert run.status == "failed"
     assert run.message.startswith(f"{store.database}: is damaged: ")
-    assert run.message.endswith(f"beside it away, and `tfbench recover --all --store {store.root}` rebuilds it.")
+    assert run.message.endswith(
+        f"beside it away, and `tfbench recover --all --store {store.root}` rebuilds it."
+    )
     assert tracker.connections == 0
     store.journal_path(IDS[0]).unlink()
     done = tfbench("recover", "--store", str(store.root))
@@ -233,9 +278,11 @@ def test_a_database_that_another_process_holds_is_not_called_damaged(
         holder.execute("PRAGMA journal_mode = DELETE")
         holder.execute("BEGIN EXCLUSIVE")
         (run,) = recover_with(store, tracker).values()
-    assert run.message == (
-        f"{store.database}: cannot be read: database is locked. Make sure that no other process keeps it, and that you "
-        f"may read and write it and its folder; `tfbench recover --store {store.root}` tries again."
+    assert (
+        run.message
+        == f"{store.database}: cannot be read: database is locked. Make sure that no other process"
+        " keeps it, and that you may read and write it and its folder; `tfbench recover --store"
+        f" {store.root}` tries again."
     )
 
 
@@ -267,7 +314,10 @@ def test_an_export_is_the_journal_and_overwrites_nothing(
     assert tfbench("export", "@last", "-o", str(file), *root).exit_code == 0
     assert file.read_text() == path.read_text()
     for words, message in (
-        (("export", "@last", "-o", "none/run.jsonl", *root), "cannot be written: No such file or directory."),
+        (
+            ("export", "@last", "-o", "none/run.jsonl", *root),
+            "cannot be written: No such file or directory.",
+        ),
         (("import", "none.jsonl"), "none.jsonl: cannot be read: No such file or directory"),
     ):
         done = tfbench(*words)
@@ -284,7 +334,9 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_left_by_an_import(
     assert "has no end, so the file is incomplete" in exported.stdout + exported.stderr
     imported = tfbench("import", str(file), "--store", str(tmp_path / "other"))
     assert imported.exit_code == 0
-    assert "left" in imported.stdout and "`tfbench recover` where it was measured" in imported.stdout
+    assert (
+        "left" in imported.stdout and "`tfbench recover` where it was measured" in imported.stdout
+    )
     assert not (tmp_path / "other").exists()
 
 
@@ -296,13 +348,29 @@ UNTRUE = [
         "is damaged: ready.model.num_parameters: must be a finite number",
     ),
     (b'"time":', b'"time":"x","y":', BEGINNING),
-    (b'"epoch_seconds":', b'"epoch_seconds":-', "epoch.epoch.epoch_seconds: must be greater than or equal to 0"),
+    (
+        b'"epoch_seconds":',
+        b'"epoch_seconds":-',
+        "epoch.epoch.epoch_seconds: must be greater than or equal to 0",
+    ),
     (b'"created":17', b'"created":1e300,"x":17', "request.created: must be less than or equal to"),
-    (b'"status":"FINISHED"', b'"status":"DONE"', "exit.status: must be one of RUNNING, FINISHED, FAILED, KILLED"),
-    (b'"recipe":{"recipe":', b'"recipe":5,"x":{"recipe":', "request.recipe: must be a table. Received: 5"),
+    (
+        b'"status":"FINISHED"',
+        b'"status":"DONE"',
+        "exit.status: must be one of RUNNING, FINISHED, FAILED, KILLED",
+    ),
+    (
+        b'"recipe":{"recipe":',
+        b'"recipe":5,"x":{"recipe":',
+        "request.recipe: must be a table. Received: 5",
+    ),
     (b'"spans":[[', b'"spams":[[', "spans.spans: missing"),
     (b'"run_id":"', b'"run_id":"../../', "request.run_id: "),
-    (b'"format_version":1', b'"format_version":99', "its format is 99; this version of tfbench reads format 1"),
+    (
+        b'"format_version":1',
+        b'"format_version":99',
+        "its format is 99; this version of tfbench reads format 1",
+    ),
 ]
 
 

@@ -1,6 +1,9 @@
-"""Any strategy and number of replicas trains and validates as one device; a run whose sums leave one out fails.
+"""Any strategy and number of replicas trains and validates as one device.
 
-In a process of its own, since TensorFlow takes its logical devices once a process: it makes eight of them.
+A run whose sums leave one out fails.
+
+In a process of its own, since TensorFlow takes its logical devices once a process: it makes eight
+of them.
 """
 
 import json
@@ -179,13 +182,14 @@ print(json.dumps(facts))
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the program found, and the weights that it kept."""
     path = tmp_path_factory.mktemp("weights") / "weights.npz"
-    return facts_of(PROGRAM, json.dumps(SETUPS), str(path), first_steps.__file__.rpartition("/")[0]) | {
-        "weights": dict(np.load(path))
-    }
+    return facts_of(
+        PROGRAM, json.dumps(SETUPS), str(path), first_steps.__file__.rpartition("/")[0]
+    ) | {"weights": dict(np.load(path))}
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "per_execution", "setup"), [(*setup, one) for *setup, others in SETUPS for one in others]
+    ("optimizer", "per_execution", "setup"),
+    [(*setup, one) for *setup, others in SETUPS for one in others],
 )
 def test_any_strategy_and_number_of_replicas_trains_and_validates_as_one_device_does(
     found: dict[str, Any], optimizer: str, per_execution: int, setup: Any
@@ -196,7 +200,9 @@ def test_any_strategy_and_number_of_replicas_trains_and_validates_as_one_device_
     assert len(before) == 4
     for name in before:
         np.testing.assert_array_equal(weights[name.replace("default", str(setup))], weights[name])
-        assert np.abs(weights[name.replace("before", "after")] - weights[name]).max() > 1e-4  # the steps moved it
+        assert (
+            np.abs(weights[name.replace("before", "after")] - weights[name]).max() > 1e-4
+        )  # the steps moved it
     after = [name for name in weights if name.startswith(f"{key}/default/after/")]
     assert len(after) >= 7
     for name in after:
@@ -206,8 +212,14 @@ def test_any_strategy_and_number_of_replicas_trains_and_validates_as_one_device_
     assert accuracy == pytest.approx(seen, abs=1e-6)
 
 
-def test_a_strategy_is_on_the_devices_asked_for_and_one_replica_is_fed_alike(found: dict[str, Any]) -> None:
-    one = {"default": [["cpu:0"], "direct"], "one_device": [["cpu:1"], "direct"], "1": [["cpu:0"], "direct"]}
+def test_a_strategy_is_on_the_devices_asked_for_and_one_replica_is_fed_alike(
+    found: dict[str, Any],
+) -> None:
+    one = {
+        "default": [["cpu:0"], "direct"],
+        "one_device": [["cpu:1"], "direct"],
+        "1": [["cpu:0"], "direct"],
+    }
     several = {str(num): [[f"cpu:{index}" for index in range(num)], "split"] for num in (2, 3, 8)}
     assert found["placed"] == one | several
 
@@ -226,7 +238,9 @@ def test_each_of_two_replicas_carries_the_state_of_its_own_rows_which_an_evaluat
 
 
 @pytest.mark.parametrize("recipe", ["cifar10_vit", "text_gpt"])
-def test_a_transformer_over_two_replicas_trains_as_on_one_device(found: dict[str, Any], recipe: str) -> None:
+def test_a_transformer_over_two_replicas_trains_as_on_one_device(
+    found: dict[str, Any], recipe: str
+) -> None:
     assert found[f"{recipe} 2"] == pytest.approx(found[f"{recipe} default"], rel=1e-5)
     assert len(set(found[f"{recipe} default"][:5])) == 5
 
@@ -238,7 +252,10 @@ def test_a_replica_that_is_not_in_the_sums_is_named(found: dict[str, Any]) -> No
     assert found["check"] == {
         "clean": ["", ""],
         "not built": ["", ""],
-        "hierarchical": ["", f"its sums over 3 replicas count cpu:2 0 times instead of once. {MEND}"],
+        "hierarchical": [
+            "",
+            f"its sums over 3 replicas count cpu:2 0 times instead of once. {MEND}",
+        ],
         "without memory": ["there was not enough memory for sums of the gradients' sizes", ""],
     }
 
@@ -247,5 +264,8 @@ def test_a_run_whose_replicas_do_not_train_as_one_fails_with_the_reason_and_meas
     found: dict[str, Any],
 ) -> None:
     assert found["error"].startswith("mirrored on cpu:0, cpu:1, cpu:2 with cross_device_ops = ")
-    assert "does not train as one replica does: its sums over 3 replicas count cpu:2 0 times" in found["error"]
+    assert (
+        "does not train as one replica does: its sums over 3 replicas count cpu:2 0 times"
+        in found["error"]
+    )
     assert [kind for kind in found["kinds"] if kind != "stage"][-2:] == ["ready", "replica_check"]

@@ -9,12 +9,22 @@ from typing import Any
 import pytest
 
 from holding import hold_workers
-from runs import Command, Finished, journal_of, of_kind, run, run_json, tracked_runs, wait_for_the_end_of
+from runs import (
+    Command,
+    Finished,
+    journal_of,
+    of_kind,
+    run,
+    run_json,
+    tracked_runs,
+    wait_for_the_end_of,
+)
 
 pytestmark = pytest.mark.slow
 
-# Dropout, Adam's moments, statistics that differ from replica to replica, a batch that does not divide the samples, and
-# executions of several steps that do not divide the epoch: all that a checkpoint must know of.
+# Dropout, Adam's moments, statistics that differ from replica to replica, a batch that does not
+# divide the samples, and executions of several steps that do not divide the epoch: all that a
+# checkpoint must know of.
 RECIPE = """
 [recipe]
 title = "Test"
@@ -91,16 +101,24 @@ def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_
     assert tracked.data.tags["tfbench.resumed_from"] == killed
 
 
-def test_what_cannot_go_on_is_rejected_with_the_reason(tmp_path: Path, uninterrupted: tuple[Path, Finished]) -> None:
+def test_what_cannot_go_on_is_rejected_with_the_reason(
+    tmp_path: Path, uninterrupted: tuple[Path, Finished]
+) -> None:
     folder, done = uninterrupted
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     assert "--resume" not in done.stderr  # nothing is left to do
 
-    for options, reason in (((), "all of its 4 epochs are done"), (("small.toml",), "leave RECIPE out")):
+    for options, reason in (
+        ((), "all of its 4 epochs are done"),
+        (("small.toml",), "leave RECIPE out"),
+    ):
         rejected = run("run", "--resume", "@last", *options, cwd=tmp_path)
         assert (rejected.exit_code, reason in rejected.stderr) == (2, True)
     older, newest = sorted((tmp_path / "mlruns/journals").glob("*.files/checkpoints/*.npz"))
     older.unlink()
     newest.write_bytes(newest.read_bytes()[:1000])
     damaged = run("run", "--resume", "@last", "--epochs", "5", cwd=tmp_path)
-    assert (damaged.exit_code > 0, f"{newest.name}: is missing or damaged" in damaged.stderr) == (True, True)
+    assert (damaged.exit_code > 0, f"{newest.name}: is missing or damaged" in damaged.stderr) == (
+        True,
+        True,
+    )

@@ -1,4 +1,7 @@
-"""Runs in real processes: their figures agree with each other, and settings are what was asked for."""
+"""Runs in real processes.
+
+Their figures agree with each other, and settings are what was asked for.
+"""
 
 import json
 import math
@@ -48,14 +51,31 @@ TWO_CPUS = ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")
 # Two at a time: two waits cost one.
 RUNS = {
     "plain": ("sine_lstm", "--epochs", "3"),
-    "mirrored": ("mnist_hidden100_mlp", *TWO_CPUS, "--data", "synthetic", "--steps", "20", *NO_CHECKS),
+    "mirrored": (
+        "mnist_hidden100_mlp",
+        *TWO_CPUS,
+        "--data",
+        "synthetic",
+        "--steps",
+        "20",
+        *NO_CHECKS,
+    ),
     "three_at_a_time": (
         *("sine_lstm", *TWO_CPUS, "--epochs", "2", "--no-mlflow", *NO_CHECKS),
         *("--set", "training.steps_per_execution=3", "--set", "training.deterministic=true"),
         *("--set", "training.optimizer={name='sgd',learning_rate=1000.0}"),
     ),
     "second_cpu": (
-        *("sine_lstm", "--strategy", "one_device", "--devices", "cpu:1", "--epochs", "2", *NO_CHECKS),
+        *(
+            "sine_lstm",
+            "--strategy",
+            "one_device",
+            "--devices",
+            "cpu:1",
+            "--epochs",
+            "2",
+            *NO_CHECKS,
+        ),
         *("--set", "measurement.clock=step", "--tracking-uri", NOBODY),
     ),
 }
@@ -79,13 +99,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
     """Returns them all, by their names."""
     folder = tmp_path_factory.mktemp("runs")
     tree = RaplTree(folder / "machine", range_joules=RANGE_JOULES)
-    for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core"), ("intel-rapl:0:1", "dram")):
+    for zone, name in (
+        ("intel-rapl:0", "package-0"),
+        ("intel-rapl:0:0", "core"),
+        ("intel-rapl:0:1", "dram"),
+    ):
         tree.add(zone, name)
     powered = plant(folder, POWERED.format(root=str(tree.root), range_joules=RANGE_JOULES))
     done: dict[str, Done] = {}
     for names in zip(*[iter(RUNS)] * 2, strict=True):
         commands = {
-            name: Command("run", *RUNS[name], "--name", name, "--format", "json", cwd=folder, **powered)
+            name: Command(
+                "run", *RUNS[name], "--name", name, "--format", "json", cwd=folder, **powered
+            )
             for name in names
         }
         done |= {name: Done(command) for name, command in commands.items()}
@@ -95,14 +121,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
 def test_the_breakdown_adds_up_to_the_time_of_the_process(runs: dict[str, Done]) -> None:
     for done in (runs["plain"], runs["mirrored"]):
         summary = done.document["summary"]
-        breakdown = {name: seconds for name, seconds in summary.items() if name.startswith("breakdown/")}
+        breakdown = {
+            name: seconds for name, seconds in summary.items() if name.startswith("breakdown/")
+        }
         wall = breakdown.pop("breakdown/wall_seconds")
         assert sum(breakdown.values()) == pytest.approx(wall)
         assert wall == of_kind(done.journal, "exit")[0]["worker_seconds"]
         assert min(breakdown.values()) >= 0
         epochs = done.document["epochs"]
-        parts = sum(breakdown[f"breakdown/{part}_seconds"] for part in ("first_step", "warmup", "steady"))
-        # Spans begin after the parts of the time breakdown do and end before; how long that takes, the machine says.
+        parts = sum(
+            breakdown[f"breakdown/{part}_seconds"] for part in ("first_step", "warmup", "steady")
+        )
+        # Spans begin after the parts of the time breakdown do and end before; how long that takes,
+        # the machine says.
         assert sum(epoch["epoch_seconds"] for epoch in epochs) <= parts + 1e-6
         validating = sum(epoch["validation_seconds"] or 0.0 for epoch in epochs)
         assert parts + validating <= epochs[-1]["elapsed_seconds"] + 1e-6
@@ -110,15 +141,31 @@ def test_the_breakdown_adds_up_to_the_time_of_the_process(runs: dict[str, Done])
 
 def test_a_text_is_read_in_bits_per_byte_and_tokens_per_second(tmp_path: Path) -> None:
     options = ("--data-dir", __file__, "--epochs", "2", "--no-mlflow", *NO_CHECKS)
-    small = ("--set", "model.width=8", "--set", "dataset.num_samples=480", "--set", "dataset.context=8")
+    small = (
+        "--set",
+        "model.width=8",
+        "--set",
+        "dataset.num_samples=480",
+        "--set",
+        "dataset.context=8",
+    )
     document = run_json("run", "text_gpt", *options, *small, cwd=tmp_path)
     summary, metrics = document["summary"], [epoch["metrics"] for epoch in document["epochs"]]
-    assert [one["bits_per_byte"] for one in metrics] == [e["loss"] / math.log(2) for e in document["epochs"]]
-    assert metrics[1]["val_bits_per_byte"] == summary["val_bits_per_byte"] < metrics[0]["val_bits_per_byte"] < 8
+    assert [one["bits_per_byte"] for one in metrics] == [
+        e["loss"] / math.log(2) for e in document["epochs"]
+    ]
+    assert (
+        metrics[1]["val_bits_per_byte"]
+        == summary["val_bits_per_byte"]
+        < metrics[0]["val_bits_per_byte"]
+        < 8
+    )
     assert summary["tokens_per_second"] == pytest.approx(8 * summary["samples_per_second"])
 
 
-def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(runs: dict[str, Done]) -> None:
+def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(
+    runs: dict[str, Done],
+) -> None:
     document = runs["plain"].document
     summary = document["summary"]
     assert summary["input_headroom"] > 0
@@ -127,11 +174,15 @@ def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(ru
     assert summary["flops_per_second"] == pytest.approx(12_500 * summary["samples_per_second"])
     checks = document["peak_checks"]
     peak = max(check["flops"] / check["seconds"] for check in checks)
-    if min(check["other_share"] for check in checks) > 0.1:  # the other run, for one, may have disturbed them all
+    if (
+        min(check["other_share"] for check in checks) > 0.1
+    ):  # the other run, for one, may have disturbed them all
         assert summary.keys().isdisjoint({"peak_flops_per_second", "model_flops_utilization"})
     else:
         assert summary["peak_flops_per_second"] == pytest.approx(peak)
-        assert summary["model_flops_utilization"] == pytest.approx(summary["flops_per_second"] / peak)
+        assert summary["model_flops_utilization"] == pytest.approx(
+            summary["flops_per_second"] / peak
+        )
     assert summary["peak_memory_bytes"] > 100 * 2**20
     assert 100 * 2**20 < summary["memory_before_model_bytes"] < 2 * summary["peak_memory_bytes"]
 
@@ -161,20 +212,34 @@ def test_an_epochs_figures_agree_with_each_other_and_with_its_spans(runs: dict[s
     for epoch in epochs:
         spans = [span for span in plain.spans if span[0] == epoch["epoch"]]
         assert epoch["epoch_seconds"] == pytest.approx(sum(seconds for *_, seconds in spans))
-        assert sum(last - first + 1 for _, first, last, _ in spans) == plain.document["steps_per_epoch"] == 8
+        assert (
+            sum(last - first + 1 for _, first, last, _ in spans)
+            == plain.document["steps_per_epoch"]
+            == 8
+        )
         assert epoch["accuracy"] is None
         assert epoch["validation_seconds"] > 0
     for before, after in pairwise(epochs):
         assert after["elapsed_seconds"] >= before["elapsed_seconds"] + after["epoch_seconds"]
-    assert len({epoch["loss"] for epoch in epochs}) == 3  # it trains; that it learns, more epochs show elsewhere
+    assert (
+        len({epoch["loss"] for epoch in epochs}) == 3
+    )  # it trains; that it learns, more epochs show elsewhere
 
 
 @pytest.mark.parametrize(
     ("name", "figures", "warning"),
     [
-        ("mirrored", {"devices": ["cpu:0", "cpu:1"], "num_replicas": 2, "per_replica_batch_size": 64}, "share all"),
+        (
+            "mirrored",
+            {"devices": ["cpu:0", "cpu:1"], "num_replicas": 2, "per_replica_batch_size": 64},
+            "share all",
+        ),
         ("mirrored", {"num_parameters": 79_510, "global_batch_size": 128}, "Synthetic data"),
-        ("three_at_a_time", {"num_replicas": 2}, "9 steps"),  # three executions, for an epoch of 8 steps
+        (
+            "three_at_a_time",
+            {"num_replicas": 2},
+            "9 steps",
+        ),  # three executions, for an epoch of 8 steps
         ("three_at_a_time", {"status": "FINISHED"}, "Loss was not finite"),
     ],
 )
@@ -187,7 +252,9 @@ def test_a_run_is_what_was_asked_for_and_says_what_it_is_worth(
 
 
 def test_runs_at_the_same_time_say_so(runs: dict[str, Done]) -> None:
-    warnings = [warning for name in ("plain", "mirrored") for warning in runs[name].document["warnings"]]
+    warnings = [
+        warning for name in ("plain", "mirrored") for warning in runs[name].document["warnings"]
+    ]
     assert any("at the same time" in warning for warning in warnings)
 
 
@@ -200,7 +267,8 @@ def test_limits_executions_and_the_clock_are_kept(runs: dict[str, Done]) -> None
 
 
 def test_settings_are_the_same_in_all_strategies(runs: dict[str, Done]) -> None:
-    # Soft placement is off wherever a CPU is named; it decides nothing once the devices are verified.
+    # Soft placement is off wherever a CPU is named; it decides nothing once the devices are
+    # verified.
     ignored = {"steps_per_execution", "soft_device_placement", "deterministic"}
     (ready,) = of_kind(runs["plain"].journal, "ready")
     assert ready["environment"]["niceness"] == os.getpriority(os.PRIO_PROCESS, 0)
@@ -219,11 +287,23 @@ def test_folders_and_files_may_have_any_name(tmp_path: Path) -> None:
     folder = tmp_path / "Größe 1 &"
     folder.mkdir()
     for name in ("tensorflow", "json", "keras", "tfbench"):  # not to be taken for the modules
-        (folder / f"{name}.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
+        (folder / f"{name}.py").write_text(
+            "raise SystemExit('the wrong module')\n", encoding="utf-8"
+        )
     text = find_recipe("sine_lstm").read_text(encoding="utf-8")
-    (folder / "größe 速.toml").write_text(text.replace('title = "', 'title = "速 '), encoding="utf-8")
+    (folder / "größe 速.toml").write_text(
+        text.replace('title = "', 'title = "速 '), encoding="utf-8"
+    )
     done = run(
-        "run", "größe 速.toml", "--steps", "2", *NO_CHECKS, "--store", "a store", cwd=folder, PYTHONIOENCODING="ascii"
+        "run",
+        "größe 速.toml",
+        "--steps",
+        "2",
+        *NO_CHECKS,
+        "--store",
+        "a store",
+        cwd=folder,
+        PYTHONIOENCODING="ascii",
     )
     assert done.exit_code == 0, done.stderr
     assert "? Sine wave LSTM" in done.stdout  # what the terminal cannot show

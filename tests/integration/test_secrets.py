@@ -13,11 +13,23 @@ from servers import LossyProxy, serving
 
 pytestmark = pytest.mark.slow
 
-SECRET, TOKEN = "pass/w0rd-planted", "t0ken-planted"  # the first as its address has it, and as it is
+SECRET, TOKEN = (
+    "pass/w0rd-planted",
+    "t0ken-planted",
+)  # the first as its address has it, and as it is
 QUOTED = quote(SECRET, safe="")
 PLANTED = [SECRET, QUOTED, TOKEN, base64.b64encode(f"me:{SECRET}".encode()).decode()]
 RUN = ("run", "sine_lstm", "--epochs", "1", *NO_CHECKS)
-SWEEP = ("sweep", "sine_lstm", "--vary", "training.global_batch_size=16", "--setup", "default cpu:0", "--repeats", "1")
+SWEEP = (
+    "sweep",
+    "sine_lstm",
+    "--vary",
+    "training.global_batch_size=16",
+    "--setup",
+    "default cpu:0",
+    "--repeats",
+    "1",
+)
 
 
 # Put in the way of every process: notes how others are called that it starts.
@@ -38,14 +50,18 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(tmp_path: Path) -> None:
     noting = plant(tmp_path, NOTING.format(path=str(called)))
 
     def tfbench(*arguments: str, uri: str) -> Finished:
-        done = run(*arguments, cwd=tmp_path, MLFLOW_TRACKING_URI=uri, MLFLOW_TRACKING_TOKEN=TOKEN, **noting)
+        done = run(
+            *arguments, cwd=tmp_path, MLFLOW_TRACKING_URI=uri, MLFLOW_TRACKING_TOKEN=TOKEN, **noting
+        )
         assert done.exit_code == 0, (arguments, done)
         with printed.open("a") as file:
             file.writelines([done.stdout, done.stderr])
         return done
 
     with serving(tmp_path) as server:
-        with contextlib.closing(LossyProxy(server, f"Basic {PLANTED[-1]}")) as proxy:  # which lets in who knows it
+        with contextlib.closing(
+            LossyProxy(server, f"Basic {PLANTED[-1]}")
+        ) as proxy:  # which lets in who knows it
             uri = f"http://me:{QUOTED}@127.0.0.1:{proxy.port}"
             tfbench(*SWEEP, "--set", "measurement.steps=5", *NO_CHECKS, uri=uri)
             assert "is tracked at" in tfbench("ui", "--sweep", "@last", uri=uri).stderr

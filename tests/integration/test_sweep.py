@@ -17,7 +17,10 @@ QUICK = ("sweep", "mnist_hidden100_mlp", "--data", "synthetic", "--repeats", "1"
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [
-        (("--run-timeout", "1s"), "timed out: it took longer than the 1 s that --run-timeout allows"),
+        (
+            ("--run-timeout", "1s"),
+            "timed out: it took longer than the 1 s that --run-timeout allows",
+        ),
         (("--memory-limit", "100MiB"), "out of memory: it took "),
     ],
 )
@@ -30,16 +33,40 @@ def test_a_run_that_takes_too_long_or_too_much_stands_in_the_table_as_what_it_is
     assert (ended["status"], ended["reason"].startswith(reason)) == ("KILLED", True)
 
 
-def test_the_end_of_the_process_that_runs_are_forked_from_costs_none_of_them(tmp_path: Path) -> None:
-    setups = ("--setup", "default cpu:0", "--setup", "one_device cpu:0", "--vary", "training.global_batch_size=128")
-    words = ("--data", "synthetic", "--repeats", "2", "--seconds", "0.2", *setups, *NO_CHECKS, "--format", "json")
-    with Command("sweep", "mnist_hidden100_mlp", *words, cwd=tmp_path, TFBENCH_START="prepared") as command:
+def test_the_end_of_the_process_that_runs_are_forked_from_costs_none_of_them(
+    tmp_path: Path,
+) -> None:
+    setups = (
+        "--setup",
+        "default cpu:0",
+        "--setup",
+        "one_device cpu:0",
+        "--vary",
+        "training.global_batch_size=128",
+    )
+    words = (
+        "--data",
+        "synthetic",
+        "--repeats",
+        "2",
+        "--seconds",
+        "0.2",
+        *setups,
+        *NO_CHECKS,
+        "--format",
+        "json",
+    )
+    with Command(
+        "sweep", "mnist_hidden100_mlp", *words, cwd=tmp_path, TFBENCH_START="prepared"
+    ) as command:
         command.wait_for("started")
         children = psutil.Process(command.process.pid).children()
         (prepared,) = [child for child in children if FORKS_MODULE in child.cmdline()]
         prepared.kill()
         done = command.wait()
-    assert (done.exit_code, done.document["num_runs"], done.document["num_failed"]) == (0, 4, 0), done.stderr
+    assert (done.exit_code, done.document["num_runs"], done.document["num_failed"]) == (0, 4, 0), (
+        done.stderr
+    )
     assert "Traceback" not in done.stderr
     for path in (command.store / "journals").glob("*.jsonl"):
         (ready,) = of_kind([json.loads(line) for line in path.read_bytes().splitlines()], "ready")

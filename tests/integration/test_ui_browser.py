@@ -16,7 +16,14 @@ from browser import Browser, open_browser
 from contract import DEADLINE_SECONDS, wait_until
 from journals import build_sized_result, make_database
 from runs import Command
-from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_plan, build_planned_result, write_sweep
+from sweeps import (
+    BATCHES,
+    TWO_SETUPS,
+    build_limited_plan,
+    build_plan,
+    build_planned_result,
+    write_sweep,
+)
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.sweep import PlannedRun, Variation, list_planned_runs
 from tfbench.report.html_report import render_report
@@ -35,7 +42,11 @@ SWEEP = build_limited_plan(5.0, variations=(BATCHES, SIZES), num_rounds=1)
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store of runs of three network sizes and two batch sizes, and of a sweep and its report elsewhere."""
+    """Returns a store with runs of several sizes, and with a sweep and its report.
+
+    The runs are of three network sizes and two batch sizes; the sweep is in an experiment of its
+    own.
+    """
     folder = tmp_path_factory.mktemp("ui")
     store = Store(folder / "mlruns")
     (folder / "files").mkdir()
@@ -61,13 +72,22 @@ def speed_of(planned: PlannedRun) -> float:
 
 def address_of(ui: Command) -> str:
     """Returns what a server that was started prints."""
-    return wait_until(lambda: ui.stdout.endswith("\n") and ui.stdout.strip(), "the address of the page")
+    return wait_until(
+        lambda: ui.stdout.endswith("\n") and ui.stdout.strip(), "the address of the page"
+    )
 
 
 @pytest.fixture(scope="module")
 def sweep_url(store: Store) -> Iterator[str]:
     with Command(
-        "ui", "--store", str(store.root), "--sweep", "@last", "--host", "0.0.0.0", cwd=store.root.parent
+        "ui",
+        "--store",
+        str(store.root),
+        "--sweep",
+        "@last",
+        "--host",
+        "0.0.0.0",
+        cwd=store.root.parent,
     ) as ui:
         url = address_of(ui)
         assert url.startswith(f"http://{socket.gethostname()}:")
@@ -76,7 +96,9 @@ def sweep_url(store: Store) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def url(sweep_url: str, store: Store) -> str:
-    return OVERVIEW.url(sweep_url.partition("#")[0], database.experiment_ids(store.database)["tfbench"])
+    return OVERVIEW.url(
+        sweep_url.partition("#")[0], database.experiment_ids(store.database)["tfbench"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +120,9 @@ def page(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser
 def test_the_view_opens_on_the_charts_of_all_runs(page: Browser) -> None:
     script = """
         return [...document.querySelectorAll('.scatterlayer .point')].map(point => getComputedStyle(point).fill)"""
-    colors = wait_until(lambda: (found := page.run(script)) and len(found) >= 2 * len(RUNS) and found, "the points")
+    colors = wait_until(
+        lambda: (found := page.run(script)) and len(found) >= 2 * len(RUNS) and found, "the points"
+    )
     assert len(set(colors)) == 2  # of the setups: one device, mirrored
     text = page.text()
     assert "Speed by network size and batch size" in text
@@ -114,9 +138,13 @@ def test_a_server_for_other_machines_answers_to_its_own_names_alone(sweep_url: s
     port = address.rstrip("/").rpartition(":")[2]
 
     def ask(host: str) -> int:
-        request = urllib.request.Request(f"{address}ajax-api/3.0/mlflow/server-info", headers={"Host": host})
+        request = urllib.request.Request(
+            f"{address}ajax-api/3.0/mlflow/server-info", headers={"Host": host}
+        )
         try:
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+                request, timeout=30
+            ) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
@@ -131,11 +159,14 @@ def test_the_view_of_a_sweep_opens_on_its_own_runs(page: Browser, sweep_url: str
     page.open("about:blank")
     page.open(sweep_url)
     wait_until(lambda: "12 matching runs" in page.text(), "the runs of the sweep and its curves")
-    # A line for each of two setups and two networks, whose ratios rest on one round each and are not drawn.
+    # A line for each of two setups and two networks, whose ratios rest on one round each and are
+    # not drawn.
     script = """
         return [...document.querySelectorAll('.scatterlayer .trace path.js-line')].map(
             line => getComputedStyle(line).stroke)"""
-    colors = wait_until(lambda: (found := page.run(script)) and len(found) >= 4 and found, "the lines")
+    colors = wait_until(
+        lambda: (found := page.run(script)) and len(found) >= 4 and found, "the lines"
+    )
     assert len(set(colors)) == 4
     text = page.text()
     assert "Sweep abc of test" in text
@@ -150,15 +181,23 @@ def test_ending_the_command_ends_the_server_and_its_children(
     store: Store, tmp_path: Path, number: signal.Signals
 ) -> None:
     with Command("ui", "--store", str(store.root), cwd=tmp_path) as ui:
-        assert re.match(r"http://127.0.0.1:\d+/#/experiments/1/runs\?viewStateShareKey=tfbench&", address_of(ui))
+        assert re.match(
+            r"http://127.0.0.1:\d+/#/experiments/1/runs\?viewStateShareKey=tfbench&", address_of(ui)
+        )
         family = psutil.Process(ui.process.pid).children(recursive=True)
         ui.send(number)
         done = ui.wait()
-        assert (done.exit_code, done.stdout.count("\n"), "Traceback" in done.stderr) == (0, 1, False)
+        assert (done.exit_code, done.stdout.count("\n"), "Traceback" in done.stderr) == (
+            0,
+            1,
+            False,
+        )
         assert not psutil.wait_procs(family, timeout=DEADLINE_SECONDS)[1]
 
 
-def test_what_cannot_be_shown_is_rejected(tfbench: Callable[..., Any], store: Store, in_tmp_path: Path) -> None:
+def test_what_cannot_be_shown_is_rejected(
+    tfbench: Callable[..., Any], store: Store, in_tmp_path: Path
+) -> None:
     (in_tmp_path / "damaged").mkdir()
     (in_tmp_path / "damaged" / "mlflow.db").write_text("hello " * 100)
     with socket.socket() as holder:
@@ -169,7 +208,10 @@ def test_what_cannot_be_shown_is_rejected(tfbench: Callable[..., Any], store: St
             (("--store", "none"), "holds no runs yet. `tfbench run RECIPE --store none` makes one"),
             (("--store", "damaged"), "mlflow.db: is damaged: file is not a database"),
             (("--store", str(store.root), "--experiment", "tfbnech"), "Did you mean 'tfbench'?"),
-            (("--store", str(store.root), "--port", str(port)), f"port {port} of 127.0.0.1 is in use"),
+            (
+                ("--store", str(store.root), "--port", str(port)),
+                f"port {port} of 127.0.0.1 is in use",
+            ),
         ):
             done = tfbench("ui", *options)
             assert (done.exit_code, words in done.stderr) == (2, True), done.stderr
@@ -184,7 +226,10 @@ def test_a_server_that_does_not_start_says_why(
     port = browser.free_port()
     done = tfbench("ui", "--store", str(store.root), "--port", str(port))
     words = " ".join(done.stderr.split())
-    assert f"did not start on port {port} of 127.0.0.1. It wrote last:" in words and "cannot do it" in words
+    assert (
+        f"did not start on port {port} of 127.0.0.1. It wrote last:" in words
+        and "cannot do it" in words
+    )
 
 
 # What reaches beyond the page on either side, but for what is within a box that scrolls.
@@ -202,16 +247,24 @@ def test_every_plot_of_a_report_is_shown_and_nothing_is_fetched(tmp_path: Path) 
     store = Store(tmp_path / "mlruns")
     write_sweep(store, build_plan(), speed_of)
     plan, results = read_sweep(store, "abc")
-    text = render_report(gather_contents(store, compare_sweep(store, plan, results), plan, created=1_700_000_000.0))
+    text = render_report(
+        gather_contents(store, compare_sweep(store, plan, results), plan, created=1_700_000_000.0)
+    )
     (tmp_path / "report.html").write_text(text, encoding="utf-8")
     with open_browser(tmp_path, (1280, 1000)) as window:
         window.open((tmp_path / "report.html").as_uri())
-        widths = "return [...document.querySelectorAll('figure svg')].map(plot => plot.getBoundingClientRect().width)"
+        widths = (
+            "return [...document.querySelectorAll('figure svg')].map(plot =>"
+            " plot.getBoundingClientRect().width)"
+        )
         assert wait_until(lambda: window.run(widths), "the plots") == [800] * 3
         colors = """
             const of = name => getComputedStyle(document.querySelector(name));
             return [of('figure path').fill, of('body').backgroundColor];
         """
         assert len(set(window.run(colors))) == 1  # the plot's and the page's
-        assert window.run("return performance.getEntriesByType('resource').map(entry => entry.name)") == []
+        assert (
+            window.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
+            == []
+        )
         assert window.run(FIND_TOO_WIDE) == []

@@ -1,4 +1,7 @@
-"""Two workers train as one, and those of two commands, as on two machines, end when one of them is gone."""
+"""Two workers train as one, and end when one of them is gone.
+
+The latter are workers of two commands, as on two machines.
+"""
 
 import os
 import signal
@@ -16,8 +19,20 @@ from tfbench.records.placement import JOINING
 from tfbench.records.run_folder import WORKERS
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(NAME == "torch", reason="PyTorch trains in one process")]
-SMALL = ("--backend", NAME, "--data", "synthetic", "--set", "model.hidden_units=[8]", "--no-mlflow", *NO_CHECKS)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(NAME == "torch", reason="PyTorch trains in one process"),
+]
+SMALL = (
+    "--backend",
+    NAME,
+    "--data",
+    "synthetic",
+    "--set",
+    "model.hidden_units=[8]",
+    "--no-mlflow",
+    *NO_CHECKS,
+)
 
 
 # The last batch of its validation has five samples.
@@ -40,8 +55,24 @@ def load_data():
 
 def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(NETWORK, encoding="utf-8")
-    options = ("--global-batch-size", "12", "--epochs", "3", "--set", "training.steps_per_execution=4")
-    options = (*options, "--set", "output.num_predictions=3", "--backend", NAME, "--devices", "cpu:0", "--no-mlflow")
+    options = (
+        "--global-batch-size",
+        "12",
+        "--epochs",
+        "3",
+        "--set",
+        "training.steps_per_execution=4",
+    )
+    options = (
+        *options,
+        "--set",
+        "output.num_predictions=3",
+        "--backend",
+        NAME,
+        "--devices",
+        "cpu:0",
+        "--no-mlflow",
+    )
     options = (*options, "--set", "output.checkpoint_every_epochs=3")
     words = ("run", "nets.py:build_model", *options, "--format", "json")
     one = run(*words, *NO_CHECKS, cwd=tmp_path)
@@ -49,22 +80,40 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
     assert (one.exit_code, two.exit_code) == (0, 0), two.stderr
     for figure in ("loss", "accuracy", "val_loss", "val_accuracy"):
         expected = [epoch[figure] for epoch in one.document["epochs"]]
-        assert [epoch[figure] for epoch in two.document["epochs"]] == pytest.approx(expected, rel=1e-5), figure
+        assert [epoch[figure] for epoch in two.document["epochs"]] == pytest.approx(
+            expected, rel=1e-5
+        ), figure
     assert two.document["predictions"] == one.document["predictions"]
-    of_one, of_two = sorted(tmp_path.rglob("epoch_000003.npz"), key=lambda path: path.stat().st_mtime)
-    with np.load(of_one) as alone, np.load(of_two) as together:  # weights and Adam's variables after 24 steps
+    of_one, of_two = sorted(
+        tmp_path.rglob("epoch_000003.npz"), key=lambda path: path.stat().st_mtime
+    )
+    with (
+        np.load(of_one) as alone,
+        np.load(of_two) as together,
+    ):  # weights and Adam's variables after 24 steps
         assert alone.files == together.files
         for name in alone.files[1:]:
             np.testing.assert_allclose(together[name], alone[name], rtol=1e-5, atol=1e-5)
     assert two.document["per_replica_batch_size"] == 6
     # TensorFlow's profiler crashes now and then in the trace of several workers.
-    is_lost = any("crashed with SIG" in text or "was not timed" in text for text in two.document["warnings"])
-    assert two.document["summary"].get("transfer_seconds_per_step", 0.0) > 0 or (NAME == "tensorflow" and is_lost)
+    is_lost = any(
+        "crashed with SIG" in text or "was not timed" in text for text in two.document["warnings"]
+    )
+    assert two.document["summary"].get("transfer_seconds_per_step", 0.0) > 0 or (
+        NAME == "tensorflow" and is_lost
+    )
     if NAME == "jax":
-        assert two.document["summary"]["collective_bytes_per_step"] >= 4 * two.document["num_trainable_parameters"]
+        assert (
+            two.document["summary"]["collective_bytes_per_step"]
+            >= 4 * two.document["num_trainable_parameters"]
+        )
     if NAME == "tensorflow":
         journal = journal_of(tmp_path / "mlruns")
-        assert of_kind(journal, "replica_check")[0]["replica_check"] == {"num_replicas": 2, "reason": "", "fault": ""}
+        assert of_kind(journal, "replica_check")[0]["replica_check"] == {
+            "num_replicas": 2,
+            "reason": "",
+            "fault": "",
+        }
         placement = of_kind(journal, "ready")[0]["placement"]
         assert (placement["cross_device_ops"], placement["feed"]) == ("ring", "direct")
 
@@ -72,7 +121,17 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
 def start_two(tmp_path: Path, *options: tuple[str, ...]) -> list[Command]:
     """Starts a worker on each of two machines, with options of its own."""
     coordinator = ",".join(f"127.0.0.1:{free_port()}" for _ in range(2))
-    words = ("run", "mnist_mlp", *SMALL, "--strategy", "multi_worker", "--devices", "cpu:0", "--format", "json")
+    words = (
+        "run",
+        "mnist_mlp",
+        *SMALL,
+        "--strategy",
+        "multi_worker",
+        "--devices",
+        "cpu:0",
+        "--format",
+        "json",
+    )
     commands = []
     for index, own in enumerate(options):
         folder = tmp_path / str(index)
@@ -83,7 +142,9 @@ def start_two(tmp_path: Path, *options: tuple[str, ...]) -> list[Command]:
 
 
 def test_workers_of_two_commands_train_as_one_until_one_is_gone(tmp_path: Path) -> None:
-    first, second = start_two(tmp_path, *[("--epochs", "100000", "--global-batch-size", "4096")] * 2)
+    first, second = start_two(
+        tmp_path, *[("--epochs", "100000", "--global-batch-size", "4096")] * 2
+    )
 
     def journal_of_second() -> list[dict[str, Any]]:
         paths = list(second.store.rglob(f"{WORKERS}/1.jsonl"))
@@ -91,7 +152,9 @@ def test_workers_of_two_commands_train_as_one_until_one_is_gone(tmp_path: Path) 
 
     epoch = first.wait_for("epoch")[0]["epoch"]
     wait_until(lambda: bool(of_kind(journal_of_second(), "epoch")), "an epoch of the second worker")
-    assert of_kind(journal_of_second(), "epoch")[0]["epoch"]["loss"] == pytest.approx(epoch["loss"], rel=1e-6)
+    assert of_kind(journal_of_second(), "epoch")[0]["epoch"]["loss"] == pytest.approx(
+        epoch["loss"], rel=1e-6
+    )
     worker = first.worker()
     os.kill(of_kind(journal_of_second(), "worker")[0]["pid"], signal.SIGKILL)
     ended = [command.wait() for command in (first, second)]
@@ -105,12 +168,26 @@ def test_workers_of_two_commands_train_as_one_until_one_is_gone(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_worker_that_waits_for_the_others_ends_with_its_command(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_worker_that_waits_for_the_others_ends_with_its_command(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     coordinator = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
-    place = ("--strategy", "multi_worker", "--devices", "cpu:0", "--coordinator", coordinator, "--worker-index", "0")
+    place = (
+        "--strategy",
+        "multi_worker",
+        "--devices",
+        "cpu:0",
+        "--coordinator",
+        coordinator,
+        "--worker-index",
+        "0",
+    )
     with Command("run", "mnist_mlp", *SMALL, *place, cwd=tmp_path, no_proxy="") as command:
         worker = command.worker()
-        wait_until(lambda: JOINING in [one.get("name") for one in command.journal()], "the worker that waits")
+        wait_until(
+            lambda: JOINING in [one.get("name") for one in command.journal()],
+            "the worker that waits",
+        )
         time.sleep(1.0)  # it has begun to
         command.send(number)
         command.process.wait(20)
@@ -121,5 +198,7 @@ def test_a_worker_that_was_asked_for_something_else_is_rejected_by_both(tmp_path
     for command in start_two(tmp_path, ("--steps", "20"), ("--steps", "20", "--seed", "7")):
         done = command.wait()
         assert done.exit_code == 2
-        assert "worker 1 has another [training] of the recipe than worker 0" in " ".join(done.stderr.split())
+        assert "worker 1 has another [training] of the recipe than worker 0" in " ".join(
+            done.stderr.split()
+        )
         assert not list(command.store.rglob("*.jsonl"))

@@ -12,7 +12,12 @@ from typing import Any
 
 from contract import DEADLINE_SECONDS, wait_until
 
-_FLAGS = ("--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking")
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+)
 
 
 def is_installed() -> bool:
@@ -24,10 +29,12 @@ _held: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Returns a port that nobody listens on, and that no other process is given until this one ends."""
+    """Returns a free port that stays reserved until this process ends."""
     held = socket.socket()
     _held.append(held)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that sets it, too, may listen
+    held.setsockopt(
+        socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+    )  # a server that sets it, too, may listen
     held.bind(("127.0.0.1", 0))
     return int(held.getsockname()[1])
 
@@ -37,7 +44,12 @@ class Browser:
 
     def __init__(self, driver: str, profile: Path, size: tuple[int, int]) -> None:
         self._base = driver
-        flags = [*_FLAGS, "--hide-scrollbars", f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"]
+        flags = [
+            *_FLAGS,
+            "--hide-scrollbars",
+            f"--user-data-dir={profile}",
+            f"--window-size={size[0]},{size[1]}",
+        ]
         options = {"args": flags, "binary": shutil.which("chromium")}
         capabilities = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}
         self._base += f"/session/{self._call('/session', capabilities=capabilities)['sessionId']}"
@@ -61,7 +73,9 @@ class Browser:
 
     def _call(self, path: str, **values: Any) -> Any:
         data = json.dumps(values).encode()
-        request = urllib.request.Request(self._base + path, data=data, headers={"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            self._base + path, data=data, headers={"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
             return json.load(answer)["value"]
 

@@ -1,4 +1,7 @@
-"""Small, complete records for tests: each builder takes what a test cares about and fills in the rest."""
+"""Small, complete records for tests.
+
+Each builder takes what a test cares about and fills in the rest.
+"""
 
 from typing import Any
 
@@ -21,7 +24,10 @@ from tfbench.records.run import (
 
 
 def build_recipe(**sections: Any) -> Recipe:
-    """Builds a recipe from tables laid over a minimal one: `build_recipe(training={"epochs": 3})`."""
+    """Builds a recipe from tables laid over a minimal one: `build_recipe(training={"epochs".
+
+    3})`.
+    """
     tables: dict[str, Any] = {
         "recipe": {"title": "Test", "source": "this test"},
         "model": {"name": "mlp", "hidden_units": [4]},
@@ -37,8 +43,14 @@ def build_recipe(**sections: Any) -> Recipe:
 
 
 def build_spec(shape: tuple[int, ...], num_classes: int | None = 10, **fields: Any) -> DatasetSpec:
-    """Describes images of bytes with their labels, or float32 values with targets of their shape."""
-    kind = {"input_dtype": "uint8" if num_classes else "float32", "target_shape": () if num_classes else shape}
+    """Describes byte images with labels, or float32 values with their targets.
+
+    The targets have the shape of the values.
+    """
+    kind = {
+        "input_dtype": "uint8" if num_classes else "float32",
+        "target_shape": () if num_classes else shape,
+    }
     sizes = {"train_samples": 50, "validation_samples": 10}
     return DatasetSpec(**{"input_shape": shape, "num_classes": num_classes} | kind | sizes | fields)
 
@@ -46,7 +58,8 @@ def build_spec(shape: tuple[int, ...], num_classes: int | None = 10, **fields: A
 def build_request(**fields: Any) -> RunRequest:
     """Builds the request of one run."""
     return RunRequest(
-        **{"run_id": "a" * 32, "name": "test", "created": 1_700_000_000.0, "recipe": build_recipe()} | fields
+        **{"run_id": "a" * 32, "name": "test", "created": 1_700_000_000.0, "recipe": build_recipe()}
+        | fields
     )
 
 
@@ -124,7 +137,9 @@ def place_request(request: RunRequest) -> Placement:
 def build_dataset(**fields: Any) -> DatasetSummary:
     """Builds what is recorded of synthetic data as large as MNIST."""
     sizes = {"train_samples": 60_000, "validation_samples": 10_000}
-    return DatasetSummary(**{"name": "mnist", "source": "synthetic, seed 0", "synthetic": True} | sizes | fields)
+    return DatasetSummary(
+        **{"name": "mnist", "source": "synthetic, seed 0", "synthetic": True} | sizes | fields
+    )
 
 
 def build_settings(**fields: Any) -> EffectiveSettings:
@@ -194,7 +209,10 @@ def build_usage(**fields: Any) -> Usage:
 
 
 def build_result(**fields: Any) -> RunResult:
-    """Builds the result of a run that finished: one epoch of 20 steps, real data, one CPU device."""
+    """Builds the result of a run that finished.
+
+    One epoch of 20 steps, real data, one CPU device.
+    """
     spans = (
         build_span(first_step=1, last_step=1, seconds=2.0),
         build_span(first_step=2, last_step=10),
@@ -203,12 +221,16 @@ def build_result(**fields: Any) -> RunResult:
     )
     return RunResult(
         **{
-            "request": build_request(recipe=build_recipe(dataset={"data": "real"}, training={"epochs": 1})),
+            "request": build_request(
+                recipe=build_recipe(dataset={"data": "real"}, training={"epochs": 1})
+            ),
             "stage": "finished",
             "placement": build_placement(),
             "settings": build_settings(),
             "environment": build_environment(),
-            "dataset": build_dataset(source="test", synthetic=False, train_samples=640, validation_samples=100),
+            "dataset": build_dataset(
+                source="test", synthetic=False, train_samples=640, validation_samples=100
+            ),
             "model": ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
             "steps_per_epoch": 20,
             "spans": spans,

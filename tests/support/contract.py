@@ -1,4 +1,6 @@
-"""The command line as the contract tests call it: a process of its own, exit codes and JSON, nothing of the product.
+"""The command line as the contract tests call it.
+
+A process of its own, exit codes and JSON, nothing of the product.
 
 Other tests wait as it does, and give commands the same environment.
 """
@@ -25,7 +27,9 @@ TINY = (
 NUM_PARAMETERS = 6370
 DEADLINE_SECONDS = 400.0  # for what must happen, on a machine that is busy
 _DROPPED = ("MLFLOW_", "TFBENCH_", "TFDS_", "CUDA_", "XLA_", "PYTEST_", "SLURM_", "OMPI_")
-_PROXY = "http://127.0.0.1:9"  # nothing listens there: there is no network, and nothing is exempt from the proxy
+_PROXY = (  # nothing listens there: there is no network, and nothing is exempt from the proxy
+    "http://127.0.0.1:9"
+)
 
 
 class Finished(NamedTuple):
@@ -47,7 +51,11 @@ def clean_environment(no_proxy: str = "") -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _PROXY)
     exempt = {"no_proxy": no_proxy, "NO_PROXY": no_proxy}
-    quiet = {"XDG_CONFIG_HOME": "/nowhere", "TFBENCH_CACHE_DIR": "", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    quiet = {
+        "XDG_CONFIG_HOME": "/nowhere",
+        "TFBENCH_CACHE_DIR": "",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
     return kept | proxies | exempt | quiet
 
 
@@ -110,7 +118,9 @@ class Cli:
         """Waits until the newest run has written so many lines to its journal."""
 
         def are_there() -> bool:
-            journals = sorted(self.store.glob("journals/*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+            journals = sorted(
+                self.store.glob("journals/*.jsonl"), key=lambda path: path.stat().st_mtime_ns
+            )
             return bool(journals) and journals[-1].read_bytes().count(b"\n") >= number
 
         self.await_(process, are_there)
@@ -122,7 +132,10 @@ class Cli:
 
 
 def measured_in_mlflow(tracking_uri: str) -> list[Any]:
-    """Returns what MLflow has of measured runs, oldest first; not the ones that hold curves or reports."""
+    """Returns what MLflow has of measured runs, oldest first.
+
+    Not the ones that hold curves or reports.
+    """
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=tracking_uri)

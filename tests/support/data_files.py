@@ -18,7 +18,9 @@ def encode_idx(array: npt.NDArray[np.uint8]) -> bytes:
     return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
 
 
-def write_idx(folder: Path, names: dict[str, tuple[str, str]], samples: Samples, *, packed: bool = False) -> None:
+def write_idx(
+    folder: Path, names: dict[str, tuple[str, str]], samples: Samples, *, packed: bool = False
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for key, pair in names.items():
         for name, array in zip(pair, samples[key], strict=True):
@@ -36,7 +38,9 @@ def write_tfds(folder: Path, samples: Samples) -> None:
     tensorflow_datasets.dataset_builders.store_as_tfds_dataset(
         "tiny",
         "1.0.0",
-        features=features.FeaturesDict({"image": image, "label": features.ClassLabel(num_classes=10)}),
+        features=features.FeaturesDict(
+            {"image": image, "label": features.ClassLabel(num_classes=10)}
+        ),
         split_datasets={
             split: tf.data.Dataset.from_tensor_slices({"image": images, "label": labels})
             for split, (images, labels) in samples.items()

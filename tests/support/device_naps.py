@@ -1,4 +1,7 @@
-"""A network whose step takes a nap on the device: the host gives it out, and the result comes later."""
+"""A network whose step takes a nap on the device.
+
+The host gives it out, and the result comes later.
+"""
 
 import os
 import time
@@ -28,7 +31,10 @@ def build_slow_model(**compiled: Any) -> Any:
 
 
 def nap(inputs: Any) -> Any:
-    """Returns its inputs after a nap in the computation itself; gradients pass as if it were not there."""
+    """Returns its inputs after a nap in the computation itself.
+
+    Gradients pass as if it were not there.
+    """
     if NAME == "torch":
         if str(inputs.device.type) != "meta":
             _sleep()
@@ -41,7 +47,9 @@ def nap(inputs: Any) -> Any:
     if NAME == "tensorflow":
         import tensorflow as tf
 
-        done = tf.ensure_shape(tf.numpy_function(sleep, [tf.stop_gradient(inputs)], inputs.dtype), inputs.shape)
+        done = tf.ensure_shape(
+            tf.numpy_function(sleep, [tf.stop_gradient(inputs)], inputs.dtype), inputs.shape
+        )
         return inputs + tf.stop_gradient(done - inputs)
     import jax
 

@@ -1,4 +1,7 @@
-"""A prepared process that imports no framework, and whose measuring processes execute what is in their requests."""
+"""A stand-in for a prepared process, which imports no framework.
+
+Its measuring processes execute what is in their requests.
+"""
 
 import importlib
 import os
@@ -18,11 +21,15 @@ def main() -> None:
     """Stands in for that of `tfbench.worker.forks`."""
     real = importlib.import_module
     fakes: Any = forks
-    fakes.importlib = types.SimpleNamespace(import_module=lambda name: name == "numpy" and real("json"))
+    fakes.importlib = types.SimpleNamespace(
+        import_module=lambda name: name == "numpy" and real("json")
+    )
     fakes.import_keras = _import
     fakes.backends = types.SimpleNamespace(current=lambda: None)
     worker: Any = types.ModuleType("tfbench.worker.__main__")
-    worker.main = lambda: exec(Path(sys.argv[1]).read_text(encoding="utf-8"), {"__name__": "measure"})
+    worker.main = lambda: exec(
+        Path(sys.argv[1]).read_text(encoding="utf-8"), {"__name__": "measure"}
+    )
     sys.modules[worker.__name__] = worker
     forks.main()
 

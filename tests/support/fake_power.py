@@ -1,4 +1,6 @@
-"""Stand-ins for what energy is read from: NVIDIA's driver as `pynvml` asks it, and the kernel's tree of RAPL zones.
+"""Stand-ins for what energy is read from.
+
+NVIDIA's driver as `pynvml` asks it, and the kernel's tree of RAPL zones.
 
 Both count by a clock that a test sets, so that what they tell is known: 10 W are 10 J a second.
 """
@@ -64,7 +66,9 @@ ANSWERS: dict[str, Callable[[Card, int, int], Any]] = {
     "nvmlDeviceGetTemperature": lambda card, kind, _: {0: card.celsius}[kind],
     "nvmlDeviceGetCurrentClocksEventReasons": lambda card, *_: card.reasons,
     "nvmlDeviceGetCurrentClocksThrottleReasons": lambda card, *_: card.reasons,
-    "nvmlDeviceGetComputeRunningProcesses": lambda card, *_: [SimpleNamespace(pid=pid) for pid in card.pids],
+    "nvmlDeviceGetComputeRunningProcesses": lambda card, *_: [
+        SimpleNamespace(pid=pid) for pid in card.pids
+    ],
 }
 
 
@@ -83,7 +87,9 @@ class FakeNvml:
     NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
     NVML_TEMPERATURE_GPU = 0
 
-    def __init__(self, clock: Clock, *cards: Card, is_there: bool = True, lacks: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, clock: Clock, *cards: Card, is_there: bool = True, lacks: tuple[str, ...] = ()
+    ) -> None:
         self._clock, self._is_there, self._lacks = clock, is_there, lacks
         self.cards = {card.address: card for card in cards}
         self.open = 0
@@ -156,7 +162,9 @@ class RaplTree:
         folder = self._folder / zone
         folder.mkdir()
         (folder / "name").write_text(f"{name}\n", encoding="ascii")
-        (folder / "max_energy_range_uj").write_text(f"{round(self._range / MICRO)}\n", encoding="ascii")
+        (folder / "max_energy_range_uj").write_text(
+            f"{round(self._range / MICRO)}\n", encoding="ascii"
+        )
         self.set(zone, joules)
         return folder / "energy_uj"
 

@@ -20,8 +20,8 @@ Fate = float | str | Exception
 class FakeRuns:
     """Makes runs that end as they are told to; the last fate is that of all runs that follow.
 
-    "FAILED" is a run that failed, "STOPPED" one that was stopped on request, and "SIGNAL" one that finished while a
-    request to stop came in that it did not hear.
+    "FAILED" is a run that failed, "STOPPED" one that was stopped on request, and "SIGNAL" one that
+    finished while a request to stop came in that it did not hear.
     """
 
     def __init__(self, *fates: Fate, **metrics: Callable[[int], float | None]) -> None:
@@ -40,7 +40,9 @@ class FakeRuns:
         return end_run(request, fate, {"samples_per_second": speed} | metrics, dataset=None)
 
 
-def end_run(request: RunRequest, fate: Any, metrics: dict[str, Any], reason: str = "", **fields: Any) -> Run:
+def end_run(
+    request: RunRequest, fate: Any, metrics: dict[str, Any], reason: str = "", **fields: Any
+) -> Run:
     """Returns a run that met its fate, or raises why it was rejected."""
     if isinstance(fate, Exception):
         raise fate
@@ -62,7 +64,9 @@ class FakeMaker(RunMaker):
     """Makes such runs in a store; `limits` are those that it was given."""
 
     def __init__(self, store: Store, runs: FakeRuns) -> None:
-        super().__init__(store, TrackingState(tracking_uri="sqlite:///mlflow.db", experiment="tfbench"), None)
+        super().__init__(
+            store, TrackingState(tracking_uri="sqlite:///mlflow.db", experiment="tfbench"), None
+        )
         self._runs = runs
         self.limits: list[RunLimits] = []
 

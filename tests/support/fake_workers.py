@@ -1,4 +1,6 @@
-"""Measuring processes that measure nothing: quick ones that write journals, and meet the fates they are given.
+"""Measuring processes that measure nothing.
+
+Quick ones that write journals, and meet the fates they are given.
 
 As a program it stands in for `python -m tfbench.worker`, without tfbench and whatever it imports.
 """
@@ -30,7 +32,10 @@ def main() -> None:
 
         write("worker", pid=os.getpid(), created=time.time())
         if fate == "reject":
-            write("rejected", error={"type": "DeviceError", "message": "no such device", "traceback": ""})
+            write(
+                "rejected",
+                error={"type": "DeviceError", "message": "no such device", "traceback": ""},
+            )
             sys.exit(2)
         if fate == "join":
             write("stage", name="waiting for the other workers")
@@ -48,11 +53,17 @@ def main() -> None:
         while fate == "wait":
             _follow_parent(STEP_SECONDS)
         if fate == "fail":
-            write("failed", error={"type": "ValueError", "message": "the loss is nowhere", "traceback": ""})
+            write(
+                "failed",
+                error={"type": "ValueError", "message": "the loss is nowhere", "traceback": ""},
+            )
             sys.exit(1)
         write("finished")
         if fate == "lose":
-            write("failed", error={"type": "ValueError", "message": "others are gone", "traceback": ""})
+            write(
+                "failed",
+                error={"type": "ValueError", "message": "others are gone", "traceback": ""},
+            )
             sys.exit(1)
         if fate == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -69,7 +80,9 @@ def _follow_parent(seconds: float) -> None:
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
     """Returns the records of a journal that may be written to."""
-    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
+    return (
+        [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
+    )
 
 
 def wait_for(path: Path, kind: str) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """How a training of each recipe begins, at a small size, on the backend of this process.
 
-    KERAS_BACKEND=tensorflow python tests/support/first_steps.py    # writes what every backend is compared with
+    KERAS_BACKEND=tensorflow python tests/support/first_steps.py  # writes what every backend is compared with
 
-The first batch, the initial weights, their loss in inference mode, and the losses of the first steps, for the recipe's
-own optimizer, for SGD and for Adam. Dropout is off: each backend draws its own.
+The first batch, the initial weights, their loss in inference mode, and the losses of the first
+steps, for the recipe's own optimizer, for SGD and for Adam. Dropout is off: each backend draws its
+own.
 """
 
 import hashlib
@@ -36,12 +37,20 @@ NUM_STEPS = 50
 
 _SMALL: dict[str, dict[str, Any]] = {
     "mlp": {"model.hidden_units": [16]},
-    "keras_mnist_cnn": {"model.filters": [4, 4], "model.dense_units": 8, "model.dropout_rates": [0.0, 0.0]},
+    "keras_mnist_cnn": {
+        "model.filters": [4, 4],
+        "model.dense_units": 8,
+        "model.dropout_rates": [0.0, 0.0],
+    },
     "simple_rnn": {},
     "sine_lstm": {"model.stateful": False},  # only TensorFlow carries a state on
     "lenet5": {"model.filters": [4, 4, 8], "model.dense_units": 8},
     # Of few samples, the statistics of a batch make rounding errors grow within steps.
-    "resnet": {"model.blocks": [1, 1, 1, 1], "model.first_width": 4, "training.global_batch_size": 64},
+    "resnet": {
+        "model.blocks": [1, 1, 1, 1],
+        "model.first_width": 4,
+        "training.global_batch_size": 64,
+    },
     "scratch_cnn": {"model.filters": 4, "model.dense_units": 8},
     "rcnn": {"model.channels": 4, "model.num_feedback_steps": 1, "model.dropout_rate": 0.0},
     "cifar10_convnet": {"model.filters": [4, 4, 4, 4]},
@@ -83,7 +92,10 @@ def load_small(name: str, optimizer: str, **values: Any) -> Recipe:
 
 
 def set_up(recipe: Recipe) -> None:
-    """Sets what a measuring process sets, as far as a process that has computed already still takes it."""
+    """Sets what a measuring process sets, as far as it can still be set.
+
+    A process that has computed already does not take all of it.
+    """
     import keras
 
     keras.utils.set_random_seed(recipe.training.seed)
@@ -107,8 +119,12 @@ def begin(recipe: Recipe, *, num_steps: int = NUM_STEPS) -> dict[str, Any]:
     weights = hashlib.sha256()
     for variable in model.weights:
         weights.update(backend.to_numpy(variable).tobytes())
-    stream = backend.build_training_dataset(splits, global_batch_size=training.global_batch_size, seed=training.seed)
-    batches = [[np.asarray(values) for values in batch] for batch in itertools.islice(stream, num_steps)]
+    stream = backend.build_training_dataset(
+        splits, global_batch_size=training.global_batch_size, seed=training.seed
+    )
+    batches = [
+        [np.asarray(values) for values in batch] for batch in itertools.islice(stream, num_steps)
+    ]
     batch = hashlib.sha256(b"".join(array.tobytes() for array in batches[0])).hexdigest()
     inference = float(model.test_on_batch(*batches[0], return_dict=True)["loss"])
     return {
@@ -120,17 +136,23 @@ def begin(recipe: Recipe, *, num_steps: int = NUM_STEPS) -> dict[str, Any]:
 
 
 def read_expected() -> dict[str, dict[str, Any]]:
-    """Returns how a training of each recipe begins with TensorFlow on a processor, by "recipe optimizer"."""
+    """Returns how training of each recipe begins, by "recipe optimizer".
+
+    It was recorded with TensorFlow on a processor.
+    """
     known: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
     return known
 
 
 def find_apart(found: dict[str, Any], expected: dict[str, Any], *, times: float = 1) -> list[Any]:
-    """Returns what differs by more than rounding may: other batches and weights, and losses by their steps.
+    """Returns what differs by more than rounding may.
 
-    How far losses may be apart comes from two computations of the same by TensorFlow, in another order of sums: its
-    graph's and XLA's. What differs in the last bit after one step differs by more after each later one, in some
-    networks until nothing is alike; beyond the first steps, losses are compared until these two part.
+    Other batches and weights, and losses by their steps.
+
+    How far losses may be apart comes from two computations of the same by TensorFlow, in another
+    order of sums: its graph's and XLA's. What differs in the last bit after one step differs by
+    more after each later one, in some networks until nothing is alike; beyond the first steps,
+    losses are compared until these two part.
 
     Args:
         found: As of `begin`.
@@ -185,7 +207,9 @@ def main() -> None:
 
     Of the recipes named on the command line; without any, of all.
     """
-    known: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if len(sys.argv) > 1 else {}
+    known: dict[str, Any] = (
+        json.loads(FILE.read_text(encoding="utf-8")) if len(sys.argv) > 1 else {}
+    )
     found = {key: one for key, one in known.items() if key in map(" ".join, list_cases())}
     for name, optimizer in list_cases():
         if name not in (sys.argv[1:] or [name]):
@@ -197,9 +221,11 @@ def main() -> None:
             "losses": [float(f"{loss:.9g}") for loss in one["losses"]],
             "spread": [float(f"{value:.2g}") for value in spread],
         }
-        print(name, optimizer, one["losses"][0], one["losses"][-1], spread[4], spread[-1], file=sys.stderr)  # noqa: T201
+        shown = (name, optimizer, one["losses"][0], one["losses"][-1], spread[4], spread[-1])
+        print(*shown, file=sys.stderr)  # noqa: T201
     FILE.write_text(
-        json.dumps(found, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n", encoding="utf-8"
+        json.dumps(found, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n",
+        encoding="utf-8",
     )
 
 

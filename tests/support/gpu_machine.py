@@ -1,10 +1,13 @@
-"""The machine of `tests/gpu`: whether it has GPUs, and commands and probes, each in a process of its own.
+"""The machine of `tests/gpu`.
 
-Of the backend that KERAS_BACKEND names, which need be the only one that is installed. The process of pytest imports
-none: it would keep all memory of the GPU for itself.
+Whether it has GPUs, and commands and probes, each in a process of its own.
 
-TFBENCH_GPU_REHEARSAL=1 rehearses the suite on a machine without a GPU, with the processor in the GPU's place: what is
-said of a GPU alone is left out. It shows that processes start, figures are found and bounds hold, and nothing of GPUs.
+Of the backend that KERAS_BACKEND names, which need be the only one that is installed. The process
+of pytest imports none: it would keep all memory of the GPU for itself.
+
+TFBENCH_GPU_REHEARSAL=1 rehearses the suite on a machine without a GPU, with the processor in the
+GPU's place: what is said of a GPU alone is left out. It shows that processes start, figures are
+found and bounds hold, and nothing of GPUs.
 """
 
 import functools
@@ -30,14 +33,17 @@ DEVICE = "cpu:0" if REHEARSAL else "gpu:0"
 # Beside "default cpu:0"; two setups must differ.
 SETUP = f"default {DEVICE}"
 if REHEARSAL:
-    SETUP = "one_device cpu:0" if NAME == "tensorflow" else "default cpu:0 seed=1"  # which leaves them comparable
+    SETUP = (
+        "one_device cpu:0" if NAME == "tensorflow" else "default cpu:0 seed=1"
+    )  # which leaves them comparable
 
-# Read when pytest begins, before fixtures take them away: where CUDA lies, which GPUs a scheduler gave to this job, and
-# how much of their memory may be taken.
+# Read when pytest begins, before fixtures take them away: where CUDA lies, which GPUs a scheduler
+# gave to this job, and how much of their memory may be taken.
 _KEPT = {
     name: value
     for name, value in os.environ.items()
-    if name in ("CUDA_VISIBLE_DEVICES", "XLA_FLAGS") or name.startswith(("XLA_PYTHON_CLIENT_", "XLA_CLIENT_"))
+    if name in ("CUDA_VISIBLE_DEVICES", "XLA_FLAGS")
+    or name.startswith(("XLA_PYTHON_CLIENT_", "XLA_CLIENT_"))
 }
 _MEASURING = ("check", "crossover", "profile", "run", "scale", "sweep")
 _PROBES = Path(__file__).with_name("gpu_probes.py")
@@ -48,10 +54,15 @@ of_a_gpu_alone = pytest.mark.skipif(REHEARSAL, reason="rehearsal: the processor 
 
 def of_tensorflow_alone(what: str) -> pytest.MarkDecorator:
     """Returns a mark of tests of something that no other backend has."""
-    return pytest.mark.skipif(NAME != "tensorflow", reason=f"{what}: of TensorFlow alone, this is {TITLE}")
+    return pytest.mark.skipif(
+        NAME != "tensorflow", reason=f"{what}: of TensorFlow alone, this is {TITLE}"
+    )
 
 
-STRATEGIES = ("default", *(pytest.param(name, marks=of_tensorflow_alone(name)) for name in ("one_device", "mirrored")))
+STRATEGIES = (
+    "default",
+    *(pytest.param(name, marks=of_tensorflow_alone(name)) for name in ("one_device", "mirrored")),
+)
 
 
 @functools.cache
@@ -65,17 +76,26 @@ def count_gpus() -> int:
 def why_skipped(least: int = 1) -> str | None:
     """Returns why a test that needs so many GPUs is skipped; None: it is not."""
     if not is_installed(NAME):
-        return f"{TITLE} is not installed: KERAS_BACKEND names the backend, tensorflow unless it is set"
+        return (
+            f"{TITLE} is not installed: KERAS_BACKEND names the backend, tensorflow unless it"
+            " is set"
+        )
     there = count_gpus()
     if there >= least:
         return None
-    return "no GPU: NVIDIA's driver names none" if not there else f"needs {least} GPUs; the driver names {there}"
+    return (
+        "no GPU: NVIDIA's driver names none"
+        if not there
+        else f"needs {least} GPUs; the driver names {there}"
+    )
 
 
 def run(*arguments: str, cwd: Path) -> Finished:
     """Runs a `tfbench` command to its end, and says how it ended."""
     # MLflow is no matter of GPUs, takes seconds a command, and need not be installed.
-    without = ("--no-mlflow",) if arguments[0] in _MEASURING and "--no-mlflow" not in arguments else ()
+    without = (
+        ("--no-mlflow",) if arguments[0] in _MEASURING and "--no-mlflow" not in arguments else ()
+    )
     done = runs.run(*arguments, *without, cwd=cwd, is_first=True, **_KEPT)
     click.echo(f"  [exit code {done.exit_code}] tfbench {' '.join(arguments)}")
     return done

@@ -1,7 +1,10 @@
-"""What tests/gpu ask of a framework: `python gpu_probes.py NAME '{"argument": value}'` prints one line of JSON.
+"""What tests/gpu ask of a framework: `python gpu_probes.py NAME '{"argument".
 
-Each probe is a process of its own, which takes hold of the GPU and gives it back at its end. The backend is that of
-KERAS_BACKEND, and devices are named as tfbench does: any probe can be tried with `"device": "cpu:0"`.
+Value}'` prints one line of JSON.
+
+Each probe is a process of its own, which takes hold of the GPU and gives it back at its end. The
+backend is that of KERAS_BACKEND, and devices are named as tfbench does: any probe can be tried with
+`"device": "cpu:0"`.
 """
 
 import ctypes
@@ -29,7 +32,11 @@ from tfbench.worker.span_clock import SpanClock
 
 
 def _load(device: str, name: str = "mnist_hidden100_mlp", **values: Any) -> Recipe:
-    common = {"dataset.data": "synthetic", "training.backend": backends.find_name(), "distribution.devices": [device]}
+    common = {
+        "dataset.data": "synthetic",
+        "training.backend": backends.find_name(),
+        "distribution.devices": [device],
+    }
     return load_recipe(find_recipe(name), common | values)
 
 
@@ -42,7 +49,10 @@ def _start(recipe: Recipe) -> Any:
 
 
 def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, Any]:
-    """Returns a small network as a run builds it: its settings, where it is placed, itself and its batches."""
+    """Returns a small network as a run builds it.
+
+    Its settings, where it is placed, itself and its batches.
+    """
     batch = {"training.global_batch_size": 840}  # divides among 1 to 8 replicas
     chosen = {f"training.{name}": value for name, value in training.items()}
     recipe = _load(device, **{"distribution.strategy": strategy}, **batch, **chosen)
@@ -60,7 +70,10 @@ def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, 
 
 
 def _devices_of(value: Any) -> list[str]:
-    """Returns where a framework says that a value is; in TensorFlow's words, or as tfbench names devices."""
+    """Returns where a framework says that a value is.
+
+    In TensorFlow's words, or as tfbench names devices.
+    """
     if backends.find_name() == "tensorflow":
         return [copy.device for copy in getattr(value, "values", (value,))]
     if backends.find_name() == "jax":
@@ -71,7 +84,10 @@ def _devices_of(value: Any) -> list[str]:
 
 
 def place(*, device: str, strategy: str) -> dict[str, Any]:
-    """Trains one step of a small network, and returns where its weights lie and its products were computed."""
+    """Trains one step, and returns where weights lie and products were computed.
+
+    The network is a small one.
+    """
     training, resolved, model, batches = _build(device, strategy)
     on_host: list[str] = []
     with backends.current().watch() as watch:
@@ -81,7 +97,9 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
 
             nodes = watch.stop()
             verify_placement(resolved, model, nodes)
-            products = {f"{operation} on {name}" for name, operation in nodes if "MatMul" in operation}
+            products = {
+                f"{operation} on {name}" for name, operation in nodes if "MatMul" in operation
+            }
             on_host = sorted({operation for name, operation in nodes if "CPU" in name})
         else:
             watch.verify(resolved, model)
@@ -89,7 +107,9 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
             products = {f"outputs on {one}" for one in _devices_of(model(inputs))}
     settings = backends.current().read_settings(model, training)
     return {
-        "weights": sorted({one for weight in model.trainable_variables for one in _devices_of(weight.value)}),
+        "weights": sorted(
+            {one for weight in model.trainable_variables for one in _devices_of(weight.value)}
+        ),
         "products": sorted(products),
         "on_host": on_host,
         "feed": resolved.placement.feed,
@@ -108,7 +128,9 @@ def begin(*, device: str, recipe: str, optimizer: str) -> dict[str, Any]:
 
 
 class CudaEvents:
-    """CUDA's own events, on the default stream, recorded while the whole device is idle: the GPU's clock, not ours.
+    """CUDA's own events, on the default stream, recorded while the whole device is idle.
+
+    The GPU's clock, not ours.
 
     They are of the driver's primary context, which every framework uses, too.
     """
@@ -164,7 +186,10 @@ class _Step:
 
 
 def prepare_to_fork() -> dict[str, Any]:
-    """Returns what a prepared process has before its first fork: its link is closed already, so that it ends then."""
+    """Returns what a prepared process has before its first fork.
+
+    Its link is closed already, so that it ends then.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.shutdown(socket.SHUT_WR)
     name = backends.find_name()
@@ -197,7 +222,9 @@ def _build_step(size: int) -> _Step:
             result = ops.matmul(result, first)
         return result
 
-    matrix = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(size, size)).astype(np.float32) * size**-0.5)
+    matrix = ops.convert_to_tensor(
+        np.random.default_rng(0).normal(size=(size, size)).astype(np.float32) * size**-0.5
+    )
     step = _Step(_as_one_call(multiply), matrix)
     step()  # compiles
     step.wait()
@@ -237,7 +264,9 @@ def clock(*, device: str, size: int, num_steps: int) -> dict[str, Any]:
         measured.end_steps(1, ends_epoch=number + 1 == num_steps)
     steady = [span for span in spans if span.first_step > 2]
     return {
-        "step_seconds": sum(span.seconds for span in steady) / sum(span.num_steps for span in steady),
+        "step_seconds": (
+            sum(span.seconds for span in steady) / sum(span.num_steps for span in steady)
+        ),
         "span_seconds": [span.seconds for span in steady],
         "event_seconds": events.seconds()[-len(steady) :],
     }

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 import fake_workers
-from builders import build_dataset, build_environment, build_placement, build_recipe, build_request, build_settings
+from builders import (
+    build_dataset,
+    build_environment,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_settings,
+)
 from tfbench.records.journal import plain_fields
 from tfbench.records.observer import Observer
 from tfbench.records.run import ModelSummary, RunRequest
@@ -39,7 +46,8 @@ def start_fakes(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Fates:
 
     def meet(**fate: str) -> None:
         monkeypatch.setenv(
-            fake_workers.FATES, json.dumps({name.removeprefix("w"): what for name, what in fate.items()})
+            fake_workers.FATES,
+            json.dumps({name.removeprefix("w"): what for name, what in fate.items()}),
         )
 
     return meet
@@ -49,7 +57,13 @@ def _start_fake(real: Any, command: Sequence[str], **options: Any) -> Any:
     """Starts a worker that measures nothing in place of one that does, and all else as it is."""
     if "tfbench.worker" in command:
         place = command.index("tfbench.worker")
-        command = [*command[: place - 2], sys.executable, "-S", fake_workers.__file__, *command[place + 1 :]]
+        command = [
+            *command[: place - 2],
+            sys.executable,
+            "-S",
+            fake_workers.__file__,
+            *command[place + 1 :],
+        ]
     return real(command, **options)
 
 
@@ -57,7 +71,9 @@ def ask(num_workers: int | None = 2, **training: Any) -> RunRequest:
     """Builds the request of a run over several workers."""
     distribution = {"strategy": "multi_worker", "num_workers": num_workers}
     training = {"global_batch_size": 24} | training
-    return build_request(run_id=RUN, recipe=build_recipe(distribution=distribution, training=training))
+    return build_request(
+        run_id=RUN, recipe=build_recipe(distribution=distribution, training=training)
+    )
 
 
 def measure(store: Store, request: RunRequest | None = None) -> Run:

@@ -1,9 +1,13 @@
-"""Holds measuring processes where a test needs them: what it does to them comes neither too soon nor too late."""
+"""Holds measuring processes where a test needs them.
+
+What it does to them comes neither too soon nor too late.
+"""
 
 import os
 from pathlib import Path
 
-# Put in the way of every process; the main thread of a worker waits in place of writing a record, until it is ended.
+# Put in the way of every process; the main thread of a worker waits in place of writing a record,
+# until it is ended.
 _HOLD = """
 import sys
 if sys.orig_argv[-2:-1] == ["tfbench.worker"]:
@@ -23,7 +27,9 @@ if sys.orig_argv[-2:-1] == ["tfbench.worker"]:
 
 
 def hold_workers(folder: Path, kind: str, *, count: int = 1) -> dict[str, str]:
-    """Returns the environment of a command whose workers never come to a record: they hear and end as ever.
+    """Returns the environment of a command whose workers never come to a record.
+
+    They hear and end as ever.
 
     Args:
         folder: Gets what is planted.

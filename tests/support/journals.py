@@ -1,4 +1,7 @@
-"""Journals for tests, written record by record as a parent and its worker write them; and stores to put them in."""
+"""Journals for tests, written record by record as a parent and its worker write them.
+
+And stores to put them in.
+"""
 
 import contextlib
 import dataclasses
@@ -9,7 +12,15 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from builders import build_dataset, build_epoch, build_placement, build_recipe, build_request, build_result, build_span
+from builders import (
+    build_dataset,
+    build_epoch,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_result,
+    build_span,
+)
 from tfbench.records.journal import Journal, plain_fields, request_fields
 from tfbench.records.profile import Profile
 from tfbench.records.run import ModelSummary, RunResult
@@ -28,12 +39,18 @@ def hold(path: Path) -> None:
 
 
 def begin_elsewhere(path: Path) -> None:
-    """Makes the run of a journal one that another host began, and whose lock is not seen to be held."""
+    """Marks the run of a journal as begun on another host.
+
+    Its lock is not seen to be held.
+    """
     path.with_suffix(".lock").write_text("elsewhere")
 
 
 def make_database(store: Store) -> None:
-    """Gives a store its database at once: MLflow's own way takes seconds, and few tests are about it."""
+    """Gives a store its database at once.
+
+    MLflow's own way takes seconds, and few tests are about it.
+    """
     store.root.mkdir(parents=True, exist_ok=True)
     store.database.write_bytes(_migrated_database())
     database.relocate(store.database, store.artifacts)
@@ -61,7 +78,10 @@ def write_journal(store: Store, result: RunResult, *, without: Collection[str] =
 
 
 def build_sized_result(index: int, **fields: Any) -> RunResult:
-    """Builds a finished run of two epochs; each index has a size, a batch size and a speed of its own."""
+    """Builds a finished run of two epochs.
+
+    Each index has a size, a batch size and a speed of its own.
+    """
     width, batch = (100, 1000, 4000)[index % 3], (32, 128, 512)[index // 3 % 3]
     parameters = 784 * width + width * width + 12 * width
     speed = 2e9 / parameters * math.sqrt(batch)
@@ -71,7 +91,8 @@ def build_sized_result(index: int, **fields: Any) -> RunResult:
         name=f"mlp-{width}-b{batch}-{index}",
         created=1_700_000_000.0 + index,
         recipe=build_recipe(
-            model={"name": "mlp", "hidden_units": [width, width]}, training={"global_batch_size": batch, "epochs": 2}
+            model={"name": "mlp", "hidden_units": [width, width]},
+            training={"global_batch_size": batch, "epochs": 2},
         ),
     )
     epochs = tuple(
@@ -85,11 +106,14 @@ def build_sized_result(index: int, **fields: Any) -> RunResult:
     )
     values: dict[str, Any] = {
         "request": request,
-        "placement": build_placement(strategy=strategy, global_batch_size=batch, per_replica_batch_size=batch),
+        "placement": build_placement(
+            strategy=strategy, global_batch_size=batch, per_replica_batch_size=batch
+        ),
         "dataset": build_dataset(),
         "model": ModelSummary(num_parameters=parameters, num_trainable_parameters=parameters),
         "spans": tuple(
-            build_span(first_step=first, last_step=first + 9, seconds=10 * batch / speed) for first in range(1, 60, 10)
+            build_span(first_step=first, last_step=first + 9, seconds=10 * batch / speed)
+            for first in range(1, 60, 10)
         ),
         "epochs": epochs,
         "steps_per_epoch": 30,
@@ -100,7 +124,10 @@ def build_sized_result(index: int, **fields: Any) -> RunResult:
 
 def _records(result: RunResult) -> list[tuple[str, dict[str, Any]]]:
     ready = plain_fields(
-        **{name: getattr(result, name) for name in ("placement", "settings", "environment", "dataset", "model")}
+        **{
+            name: getattr(result, name)
+            for name in ("placement", "settings", "environment", "dataset", "model")
+        }
     )
     spans = [[span.epoch, span.first_step, span.last_step, span.seconds] for span in result.spans]
     return [
@@ -112,15 +139,26 @@ def _records(result: RunResult) -> list[tuple[str, dict[str, Any]]]:
         *(("energy", plain_fields(reading=reading)) for reading in result.energy_readings),
         *(("machine", plain_fields(state=state)) for state in result.machine_states),
         ("spans", {"spans": spans}),
-        *(("epoch", {**plain_fields(epoch=epoch), "time": epoch.finished_at}) for epoch in result.epochs),
+        *(
+            ("epoch", {**plain_fields(epoch=epoch), "time": epoch.finished_at})
+            for epoch in result.epochs
+        ),
         *([("failed", {"error": result.error, "time": result.ended_at})] if result.error else []),
         *([("trained", plain_fields(usage=result.usage))] if result.usage else []),
-        *([("input_check", plain_fields(input_check=result.input_check))] if result.input_check else []),
+        *(
+            [("input_check", plain_fields(input_check=result.input_check))]
+            if result.input_check
+            else []
+        ),
         *(("peak_check", plain_fields(peak_check=check)) for check in result.peak_checks),
         *(_profile_records(result.profile or Profile()) if result.request.profile else []),
         *([("breakdown", plain_fields(breakdown=result.breakdown))] if result.breakdown else []),
         *([("finished", {"time": result.ended_at})] if result.stage == "finished" else []),
-        *([("exit", dataclasses.asdict(result.exit) | {"time": result.ended_at})] if result.exit else []),
+        *(
+            [("exit", dataclasses.asdict(result.exit) | {"time": result.ended_at})]
+            if result.exit
+            else []
+        ),
     ]
 
 
@@ -131,5 +169,11 @@ def _profile_records(profile: Profile) -> Iterator[tuple[str, dict[str, Any]]]:
     if profile.bandwidth:
         yield "profile_bandwidth", plain_fields(bandwidth=profile.bandwidth)
     if profile.operations:
-        traced = {"num_steps": profile.num_traced_steps, "step_seconds": profile.traced_step_seconds}
-        yield "profile_operations", {"operations": [to_plain(one) for one in profile.operations], **traced}
+        traced = {
+            "num_steps": profile.num_traced_steps,
+            "step_seconds": profile.traced_step_seconds,
+        }
+        yield (
+            "profile_operations",
+            {"operations": [to_plain(one) for one in profile.operations], **traced},
+        )

@@ -1,6 +1,8 @@
-"""Networks as users have them, compiled, with their data; and their losses by tfbench and by plain Keras.
+"""Networks as users have them, compiled, with their data.
 
-    KERAS_BACKEND=jax python tests/support/own_networks.py default NAME...   # prints both as a line of JSON
+And their losses by tfbench and by plain Keras.
+
+    KERAS_BACKEND=jax python tests/support/own_networks.py default NAME...  # prints both as a line of JSON
 
 A process for itself: devices are chosen once. Weights are the same at each build.
 """
@@ -19,19 +21,29 @@ import numpy as np
 from keras import layers, ops
 
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
-EPOCHS, BATCH, TRAINING, VALIDATION = 3, 8, 20, 8  # samples: a batch reaches over the end of an epoch
+EPOCHS, BATCH, TRAINING, VALIDATION = (
+    3,
+    8,
+    20,
+    8,
+)  # samples: a batch reaches over the end of an epoch
 
 
 def filled(model: Any, *compiled: Any, **options: Any) -> Any:
     """Gives a model weights that depend on nothing, and compiles it."""
     rng = np.random.default_rng(3)
-    model.set_weights([rng.normal(0, 0.3, weight.shape).astype("float32") for weight in model.get_weights()])
+    model.set_weights(
+        [rng.normal(0, 0.3, weight.shape).astype("float32") for weight in model.get_weights()]
+    )
     model.compile(*compiled, **options)
     return model
 
 
 def split(*arrays: Any) -> Any:
-    """Returns training and validation data of arrays in dicts and tuples, as a user's `load_data` does."""
+    """Splits arrays in dicts and tuples into training and validation data.
+
+    The result is as a user's `load_data` returns it.
+    """
     cut = functools.partial(keras.tree.map_structure, lambda array: array[:TRAINING])
     rest = functools.partial(keras.tree.map_structure, lambda array: array[TRAINING:])
     return tuple(map(cut, arrays)), tuple(map(rest, arrays))
@@ -57,12 +69,20 @@ def unet_data() -> Any:
 
 def two() -> Any:
     number, words = keras.Input((3,), name="number"), keras.Input((5,), dtype="int32", name="words")
-    parts = [layers.Dense(4, activation="tanh")(number), layers.Flatten()(layers.Embedding(7, 2)(words))]
+    parts = [
+        layers.Dense(4, activation="tanh")(number),
+        layers.Flatten()(layers.Embedding(7, 2)(words)),
+    ]
     hidden = layers.Concatenate()(parts)
-    outputs = {"sign": layers.Dense(1, activation="sigmoid")(hidden), "twice": layers.Dense(2)(hidden)}
+    outputs = {
+        "sign": layers.Dense(1, activation="sigmoid")(hidden),
+        "twice": layers.Dense(2)(hidden),
+    }
     losses = {"sign": "binary_crossentropy", "twice": "mse"}
     model = keras.Model({"number": number, "words": words}, outputs)
-    return filled(model, keras.optimizers.Adam(0.01), losses, loss_weights={"sign": 1.0, "twice": 0.5})
+    return filled(
+        model, keras.optimizers.Adam(0.01), losses, loss_weights={"sign": 1.0, "twice": 0.5}
+    )
 
 
 def two_data() -> Any:
@@ -105,7 +125,10 @@ class OwnStep(keras.Model):
         return self.last(self.hidden(inputs))
 
     def tell(self, loss: Any, y: Any, predicted: Any) -> dict[str, Any]:
-        """Updates the metrics; those that it was compiled with are one of them, of which there are several results."""
+        """Updates the metrics.
+
+        Those that it was compiled with are one of them, of which there are several results.
+        """
         for metric in self.metrics:
             if metric.name == "loss":
                 metric.update_state(loss)
@@ -121,8 +144,12 @@ class OwnStep(keras.Model):
             x, y = data
             with tf.GradientTape() as tape:
                 predicted = self(x, training=True)
-                loss = keras.losses.MeanSquaredError()(y, predicted)  # which divides it by the replicas
-            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+                loss = keras.losses.MeanSquaredError()(
+                    y, predicted
+                )  # which divides it by the replicas
+            self.optimizer.apply(
+                tape.gradient(loss, self.trainable_variables), self.trainable_variables
+            )
             return self.tell(ops.mean(ops.square(y - predicted)), y, predicted)
 
     elif BACKEND == "torch":
@@ -136,7 +163,9 @@ class OwnStep(keras.Model):
             loss = self.compute_loss(y=y, y_pred=predicted)
             loss.backward()
             with torch.no_grad():
-                self.optimizer.apply([weight.value.grad for weight in self.trainable_weights], self.trainable_weights)
+                self.optimizer.apply(
+                    [weight.value.grad for weight in self.trainable_weights], self.trainable_weights
+                )
             return self.tell(loss, y, predicted)
 
     else:
@@ -168,7 +197,10 @@ def own_step_data() -> Any:
 
 
 def train(name: str, strategy: str) -> dict[str, Any]:
-    """Returns the losses of each epoch in training and validation, by tfbench and, beside `default`, by plain Keras."""
+    """Returns each epoch's training and validation losses, by tfbench and Keras.
+
+    Plain Keras trains only where the strategy is `default`.
+    """
     from builders import build_recipe, build_request
     from tfbench.backends.array_feeding import ArrayFeeding
     from tfbench.datasets.sources.user_arrays import splits_of_arrays
@@ -181,7 +213,10 @@ def train(name: str, strategy: str) -> dict[str, Any]:
         dataset={"name": f"{__file__}:{name}_data", "data": "real"},
         training={"backend": BACKEND, "global_batch_size": BATCH, "epochs": EPOCHS},
         measurement={"checks": False},
-        distribution={"strategy": strategy, "devices": ["cpu:0", "cpu:1"][: 1 + (strategy == "mirrored")]},
+        distribution={
+            "strategy": strategy,
+            "devices": ["cpu:0", "cpu:1"][: 1 + (strategy == "mirrored")],
+        },
     )
     path = Path(tempfile.mkdtemp()) / "run.jsonl"
     request = build_request(recipe=recipe, allows_code=True)
@@ -192,7 +227,9 @@ def train(name: str, strategy: str) -> dict[str, Any]:
     epochs = [record["epoch"] for record in records if record["kind"] == "epoch"]
     found = {
         "losses": [[epoch["loss"], epoch["val_loss"]] for epoch in epochs],
-        "doubt": told["replica_check"]["replica_check"]["reason"] if "replica_check" in told else "",
+        "doubt": (
+            told["replica_check"]["replica_check"]["reason"] if "replica_check" in told else ""
+        ),
         "metrics": sorted(epochs[-1]["metrics"]),
         "flops": told["ready"]["model"]["flops_per_sample"],
     }
@@ -201,14 +238,18 @@ def train(name: str, strategy: str) -> dict[str, Any]:
     splits = splits_of_arrays(globals()[f"{name}_data"](), source="", where="")
     keras.config.set_dtype_policy("float32")
     fitted = globals()[name]().fit(
-        ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=recipe.training.seed),
+        ArrayFeeding().build_training_dataset(
+            splits, global_batch_size=BATCH, seed=recipe.training.seed
+        ),
         steps_per_epoch=-(-TRAINING // BATCH),
         epochs=EPOCHS,
         shuffle=False,
         verbose=0,
         validation_data=ArrayFeeding().build_validation_dataset(splits, batch_size=BATCH),
     )
-    return found | {"plain": np.transpose([fitted.history["loss"], fitted.history["val_loss"]]).tolist()}
+    return found | {
+        "plain": np.transpose([fitted.history["loss"], fitted.history["val_loss"]]).tolist()
+    }
 
 
 def main(strategy: str, *names: str) -> None:

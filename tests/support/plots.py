@@ -9,7 +9,16 @@ FAST = Series("fast", (Point(32, 200.0, 180.0, 220.0), Point(64, 400.0)))
 
 
 def build_plot(*series: Series, num_panels: int = 1, **fields: Any) -> Plot:
-    """Builds a plot of these series in every panel; of one slow setup and a fast one unless they are given."""
+    """Builds a plot of these series in every panel.
+
+    Of one slow setup and a fast one unless they are given.
+    """
     panels = tuple(Panel(f"panel {number}", series or (SLOW, FAST)) for number in range(num_panels))
-    values = {"name": "x.png", "title": "What", "x_label": "batch", "y_label": "samples/s", "panels": panels}
+    values = {
+        "name": "x.png",
+        "title": "What",
+        "x_label": "batch",
+        "y_label": "samples/s",
+        "panels": panels,
+    }
     return Plot(**values | fields)

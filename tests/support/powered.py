@@ -1,4 +1,7 @@
-"""Runs whose counters of energy grew by known watts: a GPU of 200 W, a processor of 10 W, its memory of 2 W."""
+"""Runs whose counters of energy grew by known watts.
+
+A GPU of 200 W, a processor of 10 W, its memory of 2 W.
+"""
 
 from typing import Any
 
@@ -8,8 +11,12 @@ from tfbench.records.run import RunResult
 
 GPU = "0000:3b:00.0"
 WATTS = {"package-0": 10.0, "package-0 dram": 2.0, GPU: 200.0}
-PACKAGE = EnergySource(name="package-0", part="package", resolution_seconds=0.001, range_joules=8000.0)
-DRAM = EnergySource(name="package-0 dram", part="dram", resolution_seconds=0.001, range_joules=8000.0)
+PACKAGE = EnergySource(
+    name="package-0", part="package", resolution_seconds=0.001, range_joules=8000.0
+)
+DRAM = EnergySource(
+    name="package-0 dram", part="dram", resolution_seconds=0.001, range_joules=8000.0
+)
 CARD = EnergySource(name=GPU, part="gpu", resolution_seconds=0.1)
 WARMUP = 10.0  # seconds of the first epoch, before its steady part
 TRAINING, VALIDATION, PAUSE = 20.0, 5.0, 1.0  # of an epoch, and after it
@@ -19,24 +26,40 @@ STEPS = 40  # of an epoch's training after the warm-up
 def show_counters(seconds: float, sources: tuple[EnergySource, ...]) -> dict[str, float]:
     """What counters show, from 7,890 J on: one with a range comes to its end soon."""
     joules = {source.name: 7890.0 + WATTS[source.name] * (seconds - 100.0) for source in sources}
-    return {one.name: joules[one.name] % one.range_joules if one.range_joules else joules[one.name] for one in sources}
+    return {
+        one.name: joules[one.name] % one.range_joules if one.range_joules else joules[one.name]
+        for one in sources
+    }
 
 
-def build_powered_run(*sources: EnergySource, num_epochs: int = 3, looks: bool = True, **fields: Any) -> RunResult:
-    """Builds a run of epochs whose first has a warm-up of 10 s; each trains 20 s and is validated for 5 s."""
+def build_powered_run(
+    *sources: EnergySource, num_epochs: int = 3, looks: bool = True, **fields: Any
+) -> RunResult:
+    """Builds a run of epochs whose first has a warm-up of 10 s.
+
+    Each trains 20 s and is validated for 5 s.
+    """
     problems = fields.pop("problems", ())
-    readings, epochs, spans = list[EnergyReading](), [], [build_span(first_step=1, last_step=1, seconds=WARMUP)]
+    readings, epochs, spans = (
+        list[EnergyReading](),
+        [],
+        [build_span(first_step=1, last_step=1, seconds=WARMUP)],
+    )
     now, step = 100.0, 1
 
     def read(moment: Moment) -> None:
-        readings.append(EnergyReading(moment=moment, seconds=now, joules=show_counters(now, sources)))
+        readings.append(
+            EnergyReading(moment=moment, seconds=now, joules=show_counters(now, sources))
+        )
 
     for epoch in range(1, num_epochs + 1):
         if epoch == 1:
             now += WARMUP
             read("steady")
         now += TRAINING + VALIDATION + PAUSE
-        spans.append(build_span(epoch=epoch, first_step=step + 1, last_step=step + STEPS, seconds=TRAINING))
+        spans.append(
+            build_span(epoch=epoch, first_step=step + 1, last_step=step + STEPS, seconds=TRAINING)
+        )
         epochs.append(
             build_epoch(
                 epoch=epoch, num_steps=STEPS, epoch_seconds=TRAINING, validation_seconds=VALIDATION,
@@ -46,7 +69,9 @@ def build_powered_run(*sources: EnergySource, num_epochs: int = 3, looks: bool =
         step += STEPS
     now -= PAUSE
     read("end")
-    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": num_epochs}, **fields.pop("sections", {}))
+    recipe = build_recipe(
+        dataset={"data": "real"}, training={"epochs": num_epochs}, **fields.pop("sections", {})
+    )
     states = [
         MachineState(seconds=second, gpus={}, joules=show_counters(second, sources))
         for second in range(100, int(now), 5)

@@ -25,7 +25,10 @@ def build_readings(
     now: Callable[[], int] = time.perf_counter_ns,
     **fields: Any,
 ) -> FitReadings:
-    """Builds what a training of batches of four tells of itself, under a clock; it ends with its last epoch alone."""
+    """Builds what a training of batches of four tells of itself, under a clock.
+
+    It ends with its last epoch alone.
+    """
     clock = SpanClock(
         MeasurementConfig(**measurement),
         synchronize=synchronize,
@@ -33,7 +36,11 @@ def build_readings(
         breakdown=Breakdown(0, now=now),
         now=now,
     )
-    defaults: dict[str, Any] = {"global_batch_size": 4, "on_epoch": lambda record: False, "on_first_step": lambda: None}
+    defaults: dict[str, Any] = {
+        "global_batch_size": 4,
+        "on_epoch": lambda record: False,
+        "on_first_step": lambda: None,
+    }
     return FitReadings(**defaults | {"clock": clock, "model": model} | fields)
 
 

@@ -13,7 +13,9 @@ from tfbench.store.store import Store
 KILLED = RunExit(status="KILLED", reason="interrupted by SIGINT")
 _TRACED = Profile(
     operations=(
-        ProfiledOperation(name="dense/MatMul", kind="MatMul", occurrences=1.0, seconds=0.004, own_seconds=0.003),
+        ProfiledOperation(
+            name="dense/MatMul", kind="MatMul", occurrences=1.0, seconds=0.004, own_seconds=0.003
+        ),
     ),
     num_traced_steps=5,
     traced_step_seconds=0.01,
@@ -22,11 +24,16 @@ _TRACED = Profile(
 
 def build_profile_request(kind: Any = "step", **fields: Any) -> RunRequest:
     """Builds the request of a profile."""
-    return build_request(**{"recipe": build_recipe(), "profile": ProfileRequest(kind=kind)} | fields)
+    return build_request(
+        **{"recipe": build_recipe(), "profile": ProfileRequest(kind=kind)} | fields
+    )
 
 
 def build_profile_run(request: RunRequest | None = None, **fields: Any) -> RunResult:
-    """Builds a finished profile of a step, or whatever else was asked for, of which nothing was timed but a trace."""
+    """Builds a finished profile of a step, or of what else was requested.
+
+    It holds no timings, unless it is a trace.
+    """
     request = request or build_profile_request()
     found = _TRACED if request.profile and request.profile.kind == "trace" else None
     return build_profiled(**{"profile": found, "request": request, "peak_checks": ()} | fields)
@@ -34,4 +41,6 @@ def build_profile_run(request: RunRequest | None = None, **fields: Any) -> RunRe
 
 def write_profile_journal(store: Store, result: RunResult) -> Path:
     """Writes the journal of a profile; one without an exit is that of a process that was killed."""
-    return write_journal(store, result, without={"spans", "epoch"} if result.exit else {"spans", "epoch", "finished"})
+    return write_journal(
+        store, result, without={"spans", "epoch"} if result.exit else {"spans", "epoch", "finished"}
+    )

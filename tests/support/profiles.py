@@ -4,12 +4,20 @@ from typing import Any
 
 from builders import build_placement, build_recipe, build_request, build_result
 from tfbench.records.machine import PeakCheck
-from tfbench.records.profile import BandwidthCheck, Profile, ProfiledLayer, ProfileRequest, ProfileRound, TracedCall
+from tfbench.records.profile import (
+    BandwidthCheck,
+    Profile,
+    ProfiledLayer,
+    ProfileRequest,
+    ProfileRound,
+    TracedCall,
+)
 from tfbench.records.run import RunResult
 
 MS = 1e-3
 CALLS = {"dispatch": 0.2, "forward": 1.2, "backward": 4.2, "update": 5.2}
-# The phases of these are 0.3 input, 0.2 dispatch, 1 forward, 3 backward, 1 update, 0.4 of Keras; sum 5.9, full 6.
+# The phases of these are 0.3 input, 0.2 dispatch, 1 forward, 3 backward, 1 update, 0.4 of Keras;
+# sum 5.9, full 6.
 SECONDS = CALLS | {"keras": 5.9, "full": 6.0, "take": 0.5, "pipeline": 0.9}
 FORWARD = {"forward/0": 0.4, "forward/1": 0.3, "forward/loss": 0.1}
 BACKWARD = {"backward/0": 0.5, "backward/1": 1.8, "backward/loss": 0.3}
@@ -37,30 +45,41 @@ POOL = ProfiledLayer(
     forward_bytes=400_000,
     backward_bytes=900_000,
 )
-PEAK = PeakCheck(size=1000, precision="float32", num_rounds=3, flops=10**9, seconds=0.01)  # 100 GFLOP/s
+PEAK = PeakCheck(
+    size=1000, precision="float32", num_rounds=3, flops=10**9, seconds=0.01
+)  # 100 GFLOP/s
 BANDWIDTH = BandwidthCheck(num_bytes=10**9, num_rounds=3, seconds=0.1)  # 10 GB/s
 
 
 def build_round(factor: float = 1.0, *, traced: bool = True, **milliseconds: float) -> ProfileRound:
-    """Builds a round in which everything takes `factor` times as long; others than the usual times by their names."""
+    """Builds a round in which everything takes `factor` times as long.
+
+    Others than the usual times by their names.
+    """
     seconds = {name: factor * MS * value for name, value in (SECONDS | milliseconds).items()}
     calls = {name: build_call(name, factor) for name in PARTS} if traced else {}
     return ProfileRound(seconds=seconds, traced=calls)
 
 
 def build_call(name: str, factor: float = 1.0, **parts: float) -> TracedCall:
-    """Builds a traced call that takes twice as long as one without a trace; `parts` in ms without a trace."""
+    """Builds a traced call that takes twice as long as one without a trace.
+
+    `parts` in ms without a trace.
+    """
     scale = SLOWDOWN * factor * MS
     found = {part: scale * value for part, value in (PARTS[name] | parts).items()}
     return TracedCall(seconds=scale * CALLS[name], parts=found, active_seconds=sum(found.values()))
 
 
 def build_partly_traced(rest: str, *, on_device: bool = False) -> ProfileRound:
-    """Builds a round whose traces name operations for a tenth of each phase: 0.1, 0.3 and 0.1 ms of 1, 3 and 1.
+    """Builds a round whose traces name operations for a tenth of each phase.
+
+    0.1, 0.3 and 0.1 ms of 1, 3 and 1.
 
     Args:
-        rest: "at work": for 0.8, 2.4 and 0.8 ms something else was, and for 0.1, 0.3 and 0.1 nothing. "idle": nothing
-            was for 0.9, 2.7 and 0.9. "not told": that the traces do not tell.
+        rest: "at work": for 0.8, 2.4 and 0.8 ms something else was, and for 0.1, 0.3 and 0.1
+            nothing. "idle": nothing was for 0.9, 2.7 and 0.9. "not told": that the traces do not
+            tell.
         on_device: Whether a GPU did all that.
     """
     parts, unnamed = dict[str, float](), 0.0
@@ -72,9 +91,16 @@ def build_partly_traced(rest: str, *, on_device: bool = False) -> ProfileRound:
         ("update", "update", 0.1),
     ):
         parts, unnamed = parts | {part: scale * named}, unnamed + 8 * scale * named
-        active = {"at work": sum(parts.values()) + unnamed, "idle": sum(parts.values()), "not told": None}[rest]
+        active = {
+            "at work": sum(parts.values()) + unnamed,
+            "idle": sum(parts.values()),
+            "not told": None,
+        }[rest]
         calls[call] = TracedCall(
-            seconds=SLOWDOWN * MS * CALLS[call], parts=parts, active_seconds=active, on_device=on_device
+            seconds=SLOWDOWN * MS * CALLS[call],
+            parts=parts,
+            active_seconds=active,
+            on_device=on_device,
         )
     return ProfileRound(seconds=build_round().seconds, traced=calls)
 

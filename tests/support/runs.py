@@ -1,6 +1,9 @@
-"""`tfbench run` as a user starts it: a process of its own, with nothing of the caller's environment and no network.
+"""`tfbench run` as a user starts it.
 
-Its store has MLflow's database already, as it has for all but a user's first command: making one takes seconds.
+A process of its own, with nothing of the caller's environment and no network.
+
+Its store has MLflow's database already, as it has for all but a user's first command: making one
+takes seconds.
 """
 
 import contextlib
@@ -23,7 +26,10 @@ from contract import DEADLINE_SECONDS, Finished, wait_until
 from journals import make_database
 from tfbench.store.store import Store
 
-NO_CHECKS = ("--set", "measurement.checks=false")  # of the input pipeline and the peak: seconds beside short trainings
+NO_CHECKS = (
+    "--set",
+    "measurement.checks=false",
+)  # of the input pipeline and the peak: seconds beside short trainings
 
 
 class Command:
@@ -102,7 +108,9 @@ class Command:
         """Waits until the journal holds `count` records of a kind, and returns them."""
 
         def are_there() -> bool:
-            has_ended = self.process.poll() is not None  # before reading: what it wrote last counts, too
+            has_ended = (
+                self.process.poll() is not None
+            )  # before reading: what it wrote last counts, too
             found = len(of_kind(self.journal(), kind)) >= count
             assert found or not has_ended, self.stdout + self.stderr
             return found
@@ -117,9 +125,15 @@ class Command:
 
 
 def end_family(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """Sends a signal to a process, and to what it started if that is to kill; kills what does not end."""
+    """Sends a signal to a process, and to what it started if that is to kill.
+
+    Kills what does not end.
+    """
     with contextlib.suppress(psutil.NoSuchProcess):
-        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        family = [
+            psutil.Process(process.pid),
+            *psutil.Process(process.pid).children(recursive=True),
+        ]
         for relative in family if number == signal.SIGKILL else family[:1]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 relative.send_signal(number)
@@ -129,7 +143,10 @@ def end_family(process: "subprocess.Popen[bytes]", number: signal.Signals) -> No
 
 
 def wait_for_the_end_of(process: psutil.Process) -> None:
-    """Waits for the end of a process that may be no child of this one: nobody may ask for its exit code then."""
+    """Waits for the end of a process that may be no child of this one.
+
+    Nobody may ask for its exit code then.
+    """
 
     def has_ended() -> bool:
         try:
@@ -174,9 +191,14 @@ def facts_of(program: str | Path, *arguments: str, **environment: str) -> Any:
 
 
 def run_in_bash(script: str, cwd: Path) -> str:
-    """Returns what a script prints, which must succeed; runs of its `tfbench` are forked as those of `Command`."""
+    """Returns what a script prints, which must succeed.
+
+    Runs of its `tfbench` are forked as those of `Command`.
+    """
     link = sharing.prepare().fileno()
-    command = f'tfbench() {{ {sys.executable} -P {sharing.__file__} {link} "$@"; }}; export -f tfbench\n'
+    command = (
+        f'tfbench() {{ {sys.executable} -P {sharing.__file__} {link} "$@"; }}; export -f tfbench\n'
+    )
     done = subprocess.run(
         ["bash", "-e", "-c", command + script],
         cwd=cwd,
@@ -201,12 +223,21 @@ def _have_database(arguments: tuple[str, ...], cwd: Path) -> None:
 
 
 def _hearing(ignored: tuple[signal.Signals, ...]) -> list[str]:
-    """Returns what starts a command that ignores these signals and no others, whatever started the tests (nohup does).
+    """Returns the start of a command that ignores these signals and no others.
 
-    Not a function that the new process calls: Python would fork for it, of which JAX warns once it has computed.
+    That holds whatever started the tests; nohup ignores SIGHUP, for example.
+
+    Not a function that the new process calls: Python would fork for it, of which JAX warns once it
+    has computed.
     """
     numbers = (signal.SIGINT, signal.SIGHUP)
-    return ["env", *(f"--{'ignore' if one in ignored else 'default'}-signal={one.name[3:]}" for one in numbers)]
+    return [
+        "env",
+        *(
+            f"--{'ignore' if one in ignored else 'default'}-signal={one.name[3:]}"
+            for one in numbers
+        ),
+    ]
 
 
 def clean_environment() -> dict[str, str]:
@@ -215,7 +246,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def journal_of(store: Path) -> list[dict[str, Any]]:
-    """Returns the whole records of the newest journal of a store, none if there is no journal yet."""
+    """Returns the complete records of a store's newest journal, if there is one."""
     paths = sorted((store / "journals").glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
     lines = paths[-1].read_bytes().split(b"\n")[:-1] if paths else []
     return [json.loads(line) for line in lines]

@@ -13,4 +13,7 @@ class Screen(io.StringIO):
     def last_drawing(self) -> list[str]:
         """Returns the lines of what was drawn last, without what moves the cursor."""
         drawn = self.getvalue().split("\x1b[2K")[-1]
-        return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).strip("\r\n").splitlines()]
+        return [
+            line.rstrip()
+            for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).strip("\r\n").splitlines()
+        ]

@@ -19,14 +19,23 @@ from tfbench.sweeps import plan, show_in_mlflow
 
 KEY = "training.global_batch_size"
 SETUPS = ("default cpu:0", "mirrored cpu:0,cpu:1")
-# Of a step and of a sample, in seconds: equal at 667. Backends other than TensorFlow have their own.
-COSTS = {"default": (1e-3, 1e-5), "one_device": (1e-3, 1e-5), "mirrored": (5e-3, 4e-6), "jax": (5e-3, 4e-6)}
+# Of a step and of a sample, in seconds: equal at 667. Backends other than TensorFlow have their
+# own.
+COSTS = {
+    "default": (1e-3, 1e-5),
+    "one_device": (1e-3, 1e-5),
+    "mirrored": (5e-3, 4e-6),
+    "jax": (5e-3, 4e-6),
+}
 
 _TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
 
 
 class PlantedRuns:
-    """Makes runs whose steps take `COSTS`, off by up to 0.1 %, and that end otherwise where `fates` says so."""
+    """Stand-ins for runs, whose steps take `COSTS`, off by up to 0.1 %.
+
+    They end otherwise where `fates` says so.
+    """
 
     def __init__(self, fates: Callable[[int, str], Any] = lambda batch, strategy: None) -> None:
         self._fates = fates
@@ -68,7 +77,9 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
     def use(fates: Callable[[int, str], Any] = lambda batch, strategy: None) -> PlantedRuns:
         runs = PlantedRuns(fates)
 
-        def execute(request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any) -> Run:
+        def execute(
+            request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any
+        ) -> Run:
             with contextlib.closing(Journal(store.create_journal(request.run_id))) as journal:
                 journal.append("request", **request_fields(request))
             store.write_state(request.run_id, state)

@@ -1,4 +1,7 @@
-"""Servers as somebody else would run them: MLflow's, killed and started again; and one that loses answers."""
+"""Servers as somebody else would run them: MLflow's, killed and started again.
+
+And one that loses answers.
+"""
 
 import contextlib
 import http.client
@@ -32,10 +35,21 @@ class MlflowServer:
         self.uri = f"http://127.0.0.1:{self.port}"
         self.files = folder / "served"
         self._folder = folder
-        self._command = [sys.executable, "-m", "mlflow", "server", "--port", str(self.port), "--workers", str(workers)]
+        self._command = [
+            sys.executable,
+            "-m",
+            "mlflow",
+            "server",
+            "--port",
+            str(self.port),
+            "--workers",
+            str(workers),
+        ]
         self._command += ["--artifacts-destination", str(self.files)]
         self._settings = {
-            "MLFLOW_BACKEND_STORE_URI": database,  # which has a password in it, and is no argument therefore
+            "MLFLOW_BACKEND_STORE_URI": (
+                database
+            ),  # which has a password in it, and is no argument therefore
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "MLFLOW_DISABLE_TELEMETRY": "true",
         }
@@ -45,10 +59,16 @@ class MlflowServer:
         """Starts it, and waits until it answers."""
         with (self._folder / "mlflow.log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, cwd=self._folder, env=os.environ | self._settings
+                self._command,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                env=os.environ | self._settings,
             )
         process = self._process
-        wait_until(lambda: answers(f"{self.uri}/health") or process.poll() is not None, "the MLflow server")
+        wait_until(
+            lambda: answers(f"{self.uri}/health") or process.poll() is not None, "the MLflow server"
+        )
         assert process.poll() is None, (self._folder / "mlflow.log").read_text()[-2000:]
 
     def close(self) -> None:
@@ -59,7 +79,10 @@ class MlflowServer:
 
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[MlflowServer]:
-    """Yields a server that runs, with a database and files of its own in a folder, as somebody else would run it."""
+    """Yields a running MLflow server, with its own database and files in a folder.
+
+    It stands for one that somebody else runs.
+    """
     served = Store(folder / "server")
     make_database(served)
     with contextlib.closing(MlflowServer(folder, served.tracking_uri)) as server:
@@ -68,7 +91,9 @@ def serving(folder: Path) -> Iterator[MlflowServer]:
 
 
 class LossyProxy:
-    """Stands before an MLflow server and loses answers: the server does what it is asked, and nobody hears of it.
+    """Stands before an MLflow server and loses answers.
+
+    The server does what it is asked, and nobody hears of it.
 
     Args:
         server: That answers.
@@ -90,7 +115,10 @@ class LossyProxy:
                     self.reply(401, b"You are not authenticated.")
                     return
                 status, answer = self.forward(body, headers)
-                end = next((end for end, number in proxy.lost.items() if number and path.endswith(end)), None)
+                end = next(
+                    (end for end, number in proxy.lost.items() if number and path.endswith(end)),
+                    None,
+                )
                 if end:
                     proxy.lost[end] -= 1
                     self.close_connection = True
@@ -100,7 +128,9 @@ class LossyProxy:
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
 
             def forward(self, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
-                with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+                with contextlib.closing(
+                    http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+                ) as connection:
                     connection.request(self.command, self.path, body, headers)
                     response = connection.getresponse()
                     return response.status, response.read()

@@ -1,4 +1,7 @@
-"""One prepared process for all commands that a test session starts: `sharing.py LINK ARGUMENTS` is `tfbench`."""
+"""One prepared process for all commands that a test session starts.
+
+`sharing.py LINK ARGUMENTS` is `tfbench`.
+"""
 
 import atexit
 import functools
@@ -19,7 +22,9 @@ def prepare() -> socket.socket:
     """Starts it, and returns the link to it; commands inherit it, and wait until it is ready."""
     from contract import clean_environment
 
-    process, link = forked.start_prepared((BACKEND, True), worker_variables(BACKEND), clean_environment())
+    process, link = forked.start_prepared(
+        (BACKEND, True), worker_variables(BACKEND), clean_environment()
+    )
     atexit.register(process.wait)
     atexit.register(process.kill)
     atexit.register(link.close)

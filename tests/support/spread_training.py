@@ -1,4 +1,6 @@
-"""Trains a small network on four logical devices of JAX in every way that it can be spread, and prints what came of it.
+"""Trains a small network on four JAX devices, spread in every possible way.
+
+The devices are logical ones. What came of it is printed.
 
     KERAS_BACKEND=jax python tests/support/spread_training.py
 
@@ -82,7 +84,9 @@ class Training:
 
     def fit(self, num_steps: int = NUM_STEPS, first_step: int = 0) -> None:
         """Trains."""
-        self.model.fit(self.batches(first_step), steps_per_epoch=num_steps, epochs=1, shuffle=False, verbose=0)
+        self.model.fit(
+            self.batches(first_step), steps_per_epoch=num_steps, epochs=1, shuffle=False, verbose=0
+        )
 
     def weights(self) -> list[Any]:
         """Returns the values of all weights."""
@@ -112,7 +116,9 @@ def main() -> None:
     require_possible(first.distribution, first.training)
     import_keras(first.training.backend)
     set_process_wide(first)
-    backends.current().resolve(first.distribution, first.training)  # four devices, for all that follow
+    backends.current().resolve(
+        first.distribution, first.training
+    )  # four devices, for all that follow
     splits = data.load_data(first.dataset, None, seed=0)
 
     found: dict[str, Any] = {"spread": {}, "evaluation": {}, "weights": {}}
@@ -124,9 +130,13 @@ def main() -> None:
         for optimizer in SOME.get(spread, ["momentum"]):
             training = Training(load(spread, optimizer), splits)
             if optimizer == "momentum":
-                found["spread"][spread] = to_plain(backends.current().read_spread(training.model, training.batches))
+                found["spread"][spread] = to_plain(
+                    backends.current().read_spread(training.model, training.batches)
+                )
             training.fit()
-            found["weights"][f"{spread} {optimizer}"] = farthest(training.weights(), ones[optimizer].weights())
+            found["weights"][f"{spread} {optimizer}"] = farthest(
+                training.weights(), ones[optimizer].weights()
+            )
             if optimizer == "momentum":
                 found["evaluation"][spread] = training.evaluate()
     found["resumed"] = _resume(splits, ones["adam"].weights())
@@ -134,7 +144,10 @@ def main() -> None:
 
 
 def _resume(splits: Splits, straight: list[Any]) -> dict[str, float]:
-    """Returns how far trainings end from one without a break, that go on from a checkpoint of cut weights."""
+    """Returns how far resumed trainings end from one without a break.
+
+    They go on from a checkpoint of sharded weights.
+    """
     backend = backends.current()
     before = Training(load("hybrid", "adam"), splits)
     before.fit(NUM_STEPS // 2)

@@ -33,7 +33,10 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log
 
 BATCHES = Variation(key="training.global_batch_size", values=(32, 64))
-TWO_SETUPS = (Setup(strategy="default", devices=("cpu:0",)), Setup(strategy="mirrored", devices=("cpu:0", "cpu:1")))
+TWO_SETUPS = (
+    Setup(strategy="default", devices=("cpu:0",)),
+    Setup(strategy="mirrored", devices=("cpu:0", "cpu:1")),
+)
 
 
 def build_plan(**fields: Any) -> SweepPlan:
@@ -68,10 +71,17 @@ def build_brief(
     settings: dict[str, Any] | None = None,
     **fields: Any,
 ) -> RunBrief:
-    """Builds the brief of a run of some speed, in samples per second; with a round it is of a sweep."""
+    """Builds the brief of a run of some speed, in samples per second.
+
+    With a round it is of a sweep.
+    """
     tags = {}
     if round_number is not None:
-        tags = {"tfbench.sweep": "abc", "tfbench.setup": setup.label, "tfbench.round": str(round_number)}
+        tags = {
+            "tfbench.sweep": "abc",
+            "tfbench.setup": setup.label,
+            "tfbench.round": str(round_number),
+        }
     return RunBrief(
         **{
             "format_version": FORMAT_VERSION,
@@ -117,7 +127,10 @@ def build_brief(
 def on_machine(brief: RunBrief, hostname: str, **environment: Any) -> RunBrief:
     """Returns a run as it would be of that machine, of 60,000 samples an epoch."""
     described = build_environment(hostname=hostname, **environment)
-    own = {name: getattr(described, name) for name in ("hostname", "cpu_model", "usable_cores", "keras", "tensorflow")}
+    own = {
+        name: getattr(described, name)
+        for name in ("hostname", "cpu_model", "usable_cores", "keras", "tensorflow")
+    }
     return dataclasses.replace(
         brief,
         run_id=f"{brief.run_id}-{hostname}-{brief.tags.get('tfbench.setup', brief.setup)}",
@@ -126,8 +139,13 @@ def on_machine(brief: RunBrief, hostname: str, **environment: Any) -> RunBrief:
     )
 
 
-def write_sweep(store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], float | str], **fields: Any) -> None:
-    """Writes a sweep and its runs, as they stand in a store; instead of a speed, the reason why a run was killed."""
+def write_sweep(
+    store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], float | str], **fields: Any
+) -> None:
+    """Writes a sweep and its runs, as they stand in a store.
+
+    Instead of a speed, the reason why a run was killed.
+    """
     with new_log(store, plan) as log:
         for planned in list_planned_runs(plan):
             found = speed(planned)
@@ -137,15 +155,28 @@ def write_sweep(store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], flo
             result = build_planned_result(plan, planned, found, **fields)
             write_journal(store, result)
             log.end(
-                PlannedRunResult(number=planned.number, outcome="FINISHED", run_id=result.request.run_id, seconds=9.0)
+                PlannedRunResult(
+                    number=planned.number,
+                    outcome="FINISHED",
+                    run_id=result.request.run_id,
+                    seconds=9.0,
+                )
             )
 
 
-def build_planned_result(plan: SweepPlan, planned: PlannedRun, speed: float, **fields: Any) -> RunResult:
-    """Builds the result of one run of a sweep over an MLP: 50 steady spans of 20 steps, then two epochs' records."""
+def build_planned_result(
+    plan: SweepPlan, planned: PlannedRun, speed: float, **fields: Any
+) -> RunResult:
+    """Builds the result of one run of a sweep over an MLP.
+
+    50 steady spans of 20 steps, then two epochs' records.
+    """
     setup = plan.setups[planned.setup]
     recipe = resolve_recipe(plan, list_settings(plan)[planned.setting], setup)
-    widths, batch = recipe.model.options.get("hidden_units", (100,)), recipe.training.global_batch_size
+    widths, batch = (
+        recipe.model.options.get("hidden_units", (100,)),
+        recipe.training.global_batch_size,
+    )
     parameters = sum((a + 1) * b for a, b in zip((784, *widths), (*widths, 10), strict=True))
     request = build_request(
         run_id=f"{planned.number:032x}",
@@ -162,7 +193,8 @@ def build_planned_result(plan: SweepPlan, planned: PlannedRun, speed: float, **f
     seconds = 20 * batch / speed
     spans = [build_span(first_step=1, last_step=1, seconds=1.0)]
     spans += [
-        build_span(epoch=1 + n // 25, first_step=20 * n + 2, last_step=20 * n + 21, seconds=seconds) for n in range(50)
+        build_span(epoch=1 + n // 25, first_step=20 * n + 2, last_step=20 * n + 21, seconds=seconds)
+        for n in range(50)
     ]
     epochs = tuple(
         build_epoch(
@@ -175,7 +207,12 @@ def build_planned_result(plan: SweepPlan, planned: PlannedRun, speed: float, **f
         )
         for epoch in (1, 2)
     )
-    entries = {"startup": 3.0 + 0.5 * planned.setup, "first_step": 1.0, "steady": 50 * seconds, "validation": 1.0}
+    entries = {
+        "startup": 3.0 + 0.5 * planned.setup,
+        "first_step": 1.0,
+        "steady": 50 * seconds,
+        "validation": 1.0,
+    }
     values: dict[str, Any] = {
         "request": request,
         "placement": place_request(request),

@@ -1,4 +1,4 @@
-"""From stored samples to batches by NumPy, for the backends that have no input pipeline of their own.
+"""Batches of stored samples by NumPy, for backends without a data pipeline.
 
 The batches are those of `tensorflow.input_pipeline`, bit for bit, in the same order.
 """
@@ -32,25 +32,40 @@ Read = Callable[[Array], Array]
 
 
 class ArrayFeeding:
-    """From stored samples to the batches that training and validation are fed with, as Keras takes them."""
+    """Training and validation batches of stored samples, as Keras takes them."""
 
-    most_ahead = (PREFETCHED_BATCHES, 1)  # batches of any data that are ready, and in the making, at most
+    most_ahead = (
+        PREFETCHED_BATCHES,
+        1,
+    )  # batches of any data that are ready, and in the making, at most
 
     def find_mesh(self) -> Any:
-        """Returns the mesh of devices that batches are laid on; None: they stay as NumPy makes them.
+        """Returns the mesh of devices that batches are laid on; None.
 
-        It `put`s an array of a batch of so many samples there; one that does not divide by its `num_parts` is whole.
+        They stay as NumPy makes them.
+
+        It `put`s an array of a batch of so many samples there; one that does not divide by its
+        `num_parts` is whole.
         """
         return None
 
     def count_ahead(self, splits: Splits, global_batch_size: int) -> int:
-        """Returns how many training batches are ready, at most, where nothing took one for a while."""
+        """Returns how many training batches are ready, at most, after a pause.
+
+        In a pause, nothing takes a batch for a while.
+        """
         return sum(self.most_ahead)  # the one in the making is done, and there is no room for it
 
     def build_training_dataset(
-        self, splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
+        self,
+        splits: Splits,
+        *,
+        global_batch_size: int,
+        seed: int,
+        first_step: int = 0,
+        part: Part = WHOLE,
     ) -> Any:
-        """Builds an endless stream of full batches, whose order depends on the seed and the step alone.
+        """Builds an endless stream of full batches, ordered by seed and step alone.
 
         Args:
             splits: The data.
@@ -60,23 +75,30 @@ class ArrayFeeding:
             part: Of each batch, that this worker is fed with.
 
         Returns:
-            Of the part of each batch (inputs, targets): float32 or integers (batch, *input_shape), and (batch,
-            *target_shape). Of structured data (inputs, targets, weights), each as the data set has it.
+            Of the part of each batch (inputs, targets): float32 or integers (batch, *input_shape),
+            and (batch, *target_shape). Of structured data (inputs, targets, weights), each as the
+            data set has it.
         """
         split, spec = splits.train, splits.spec
 
         def make() -> Generator[Batch, None, None]:
-            numbered = orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
+            numbered = orders(
+                split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size
+            )
             with _reader(split) as read:
                 for step, numbers in enumerate(numbered, first_step):
                     rows, *others = _gather(split, part.of(numbers), read)
-                    crop = functools.partial(crop_at_random, spec=spec, seed=seed, step=step, part=part)
+                    crop = functools.partial(
+                        crop_at_random, spec=spec, seed=seed, step=step, part=part
+                    )
                     yield finish(rows, splits, crop), *others
 
         batches, mesh = ahead(make()), self.find_mesh()
         if mesh is None:
             return batches
-        return (map_arrays(lambda array: mesh.put(array, global_batch_size), batch) for batch in batches)
+        return (
+            map_arrays(lambda array: mesh.put(array, global_batch_size), batch) for batch in batches
+        )
 
     def build_validation_dataset(
         self,
@@ -108,22 +130,36 @@ class ArrayFeeding:
                 super().__init__()
                 stack = contextlib.ExitStack()
                 self.read = stack.enter_context(_reader(chosen))
-                weakref.finalize(self, stack.close)  # Keras says when a pass is over, not that none is to come
+                weakref.finalize(
+                    self, stack.close
+                )  # Keras says when a pass is over, not that none is to come
 
             def __len__(self) -> int:
                 return math.ceil(chosen.num_samples / batch_size)
 
             def __getitem__(self, number: int) -> Batch:
-                numbers = np.arange(number * batch_size, min((number + 1) * batch_size, chosen.num_samples))
+                numbers = np.arange(
+                    number * batch_size, min((number + 1) * batch_size, chosen.num_samples)
+                )
                 divides = not (mesh and len(numbers) % mesh.num_parts)
                 rows, *others = _gather(chosen, part.of(numbers) if divides else numbers, self.read)
-                batch = finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view)), *others
-                return map_arrays(lambda array: mesh.put(array, len(numbers)), batch) if mesh else batch
+                batch = (
+                    finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view)),
+                    *others,
+                )
+                return (
+                    map_arrays(lambda array: mesh.put(array, len(numbers)), batch)
+                    if mesh
+                    else batch
+                )
 
         return Batches()
 
     def compile_draws(self, batches: Any) -> Callable[[int], None]:
-        """Returns what draws a number of batches, on the host, with as little Python in between as training has."""
+        """Returns a function that draws a number of batches on the host.
+
+        There is as little Python in between as in training.
+        """
 
         def draw(count: int) -> None:
             for _ in range(count):
@@ -132,16 +168,24 @@ class ArrayFeeding:
         return draw
 
     def broken_samples_named(self, source: str) -> AbstractContextManager[None]:
-        """Turns the framework's error about data of a source into a DatasetError that says which sample is broken."""
+        """Turns the framework's error about a broken sample into a DatasetError.
+
+        It says which sample of the source is broken.
+        """
         return contextlib.nullcontext()  # the error about a sample says which it is
 
 
 def orders(
     split: Split, splits: Splits, *, seed: int, first_step: int, batch_size: int
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Yields the numbers of the samples of one batch after another; a batch may reach over the end of a pass."""
+    """Yields the numbers of the samples of one batch after another.
+
+    A batch may reach over the end of a pass.
+    """
     number, offset = divmod(first_step * batch_size, split.num_samples)
-    draw = functools.partial(order.order_of_pass, spec=splits.spec, num_samples=split.num_samples, seed=seed)
+    draw = functools.partial(
+        order.order_of_pass, spec=splits.spec, num_samples=split.num_samples, seed=seed
+    )
     left = draw(number)[offset:]
     while True:
         while len(left) < batch_size:
@@ -153,7 +197,10 @@ def orders(
 
 @contextlib.contextmanager
 def _reader(split: Split) -> Iterator[Read]:
-    """Gives what makes samples of rows, in their order: itself in memory, else threads, which end with the context."""
+    """Gives what makes samples of rows, in their order.
+
+    Itself in memory, else threads, which end with the context.
+    """
     read = split.read
     if read is None:
         yield lambda rows: rows
@@ -176,7 +223,9 @@ def finish(
     crop: Callable[[Any], Any] = lambda images: images,
     cast: Callable[[Any], Any] = lambda images: images.astype(np.float32, copy=False),
 ) -> Any:
-    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled; integers stay integers.
+    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled.
+
+    Integers stay integers.
 
     Args:
         images: Arrays of NumPy's or tensors of a framework, which may be written over.
@@ -187,7 +236,9 @@ def finish(
     spec = splits.spec
     if spec.is_fed_as_stored:
         return images
-    if spec.mean != "image":  # what is not subtracted by the pixel is cropped first: bytes are faster copied
+    if (
+        spec.mean != "image"
+    ):  # what is not subtracted by the pixel is cropped first: bytes are faster copied
         images = crop(images)
     images = cast(images)
     if splits.mean is not None:
@@ -199,7 +250,9 @@ def finish(
     return images
 
 
-def ahead(batches: Generator[Item, None, None], num: int = PREFETCHED_BATCHES) -> Generator[Item, None, None]:
+def ahead(
+    batches: Generator[Item, None, None], num: int = PREFETCHED_BATCHES
+) -> Generator[Item, None, None]:
     """Lets a few batches be made ahead of their use, by a thread that ends with the stream."""
     ready: queue.Queue[Item | Exception] = queue.Queue(maxsize=num)
     is_over = threading.Event()

@@ -1,11 +1,12 @@
 """What the measuring process asks of a framework.
 
-A backend is a folder here with a module `backend` that holds a subclass of `Backend`. What it leaves as it is here is
-for one device, and for batches that NumPy makes. What a framework is asked for once and tells of itself is data of
-`tfbench.records`; datasets, models, strategies and variables are the framework's own, and go through the worker as they
-are.
+A backend is a folder here with a module `backend` that holds a subclass of `Backend`. What it
+leaves as it is here is for one device, and for batches that NumPy makes. What a framework is asked
+for once and tells of itself is data of `tfbench.records`; datasets, models, strategies and
+variables are the framework's own, and go through the worker as they are.
 
-Loading a backend imports its framework: a run is rejected, and GPUs are hidden, before that; see `device_choice`.
+Loading a backend imports its framework: a run is rejected, and GPUs are hidden, before that; see
+`device_choice`.
 """
 
 import contextlib
@@ -40,11 +41,17 @@ class Backend(ArrayFeeding):
     gpu_feed: Feed = "direct"  # how batches get to one GPU
 
     def list_gpus(self) -> tuple[str, ...]:
-        """Returns what hardware the GPUs are that this process sees, by the framework's numbering."""
+        """Returns the hardware of the GPUs that this process sees.
+
+        They are in the framework's order.
+        """
         raise NotImplementedError
 
     def describe_versions(self) -> dict[str, Any]:
-        """Returns its versions, as fields of `Environment`: its own by its name, that of CUDA by `NAME_cuda`."""
+        """Returns its versions, as fields of `Environment`.
+
+        Its own by its name, that of CUDA by `NAME_cuda`.
+        """
         raise NotImplementedError
 
     def collect_environment(self) -> Environment:
@@ -55,7 +62,10 @@ class Backend(ArrayFeeding):
         """Returns what `tfbench devices` shows of it; takes the seconds that importing it takes."""
         versions = self.describe_versions()
         return Framework(
-            name=self.name, version=versions[self.name], cuda=versions[f"{self.name}_cuda"], gpus=self.list_gpus()
+            name=self.name,
+            version=versions[self.name],
+            cuda=versions[f"{self.name}_cuda"],
+            gpus=self.list_gpus(),
         )
 
     # What holds for the whole process.
@@ -65,11 +75,17 @@ class Backend(ArrayFeeding):
         raise NotImplementedError
 
     def process_wide_settings(self) -> dict[str, object]:
-        """Returns settings, by what a user knows them as, that a user's own code must leave as they are."""
+        """Returns the settings that a user's own code must leave as they are.
+
+        They are named as a user knows them.
+        """
         raise NotImplementedError
 
     def read_settings(self, model: Any, training: TrainingConfig) -> EffectiveSettings:
-        """Reads back what framework and Keras will really do with a compiled model, but for `framework_variables`."""
+        """Reads back the effective settings of framework and Keras for a model.
+
+        The model is compiled. `framework_variables` are left out.
+        """
         visible = tuple(f"GPU:{index}" for index, _ in enumerate(self.list_gpus()))
         common = {
             "backend": keras.backend.backend(),
@@ -93,8 +109,12 @@ class Backend(ArrayFeeding):
 
     # Devices and strategies: what was asked for, what there is, what was really used.
 
-    def resolve(self, config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None) -> Any:
-        """Makes exactly the devices ready that were asked for; nothing may have used the framework's devices before.
+    def resolve(
+        self, config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None
+    ) -> Any:
+        """Makes exactly the devices ready that were asked for.
+
+        Nothing may have used the framework's devices before.
 
         Args:
             config: Strategy and devices.
@@ -108,7 +128,9 @@ class Backend(ArrayFeeding):
             DeviceError: A device is absent, or the batch does not divide among the replicas.
         """
         gpu_names = self.list_gpus()
-        (device,) = choose_devices(config, training, list_visible(config, len(gpu_names)), takes_all=False)
+        (device,) = choose_devices(
+            config, training, list_visible(config, len(gpu_names)), takes_all=False
+        )
         require_fitting((device,), config, training)
         placement = Placement(
             strategy=config.strategy,
@@ -123,7 +145,9 @@ class Backend(ArrayFeeding):
         return Placed(placement, (f"{device.kind}:0",))
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
-        """Spreads a model, just compiled in the scope, over several devices, where its strategy does not by itself.
+        """Spreads a compiled model over devices, where its strategy does not.
+
+        The model was just compiled in the scope.
 
         Returns:
             The devices, with what is to be said of it.
@@ -138,7 +162,10 @@ class Backend(ArrayFeeding):
         return 1
 
     def watch(self) -> AbstractContextManager[Any]:
-        """Returns a context that sees where the first step runs, whose `verify` is as the one below and ends it."""
+        """Returns a context that sees where the first step runs.
+
+        Its `verify` is as the one below, and ends it.
+        """
         return contextlib.nullcontext(self)
 
     def verify(self, placed: Any, model: Any) -> None:
@@ -156,18 +183,26 @@ class Backend(ArrayFeeding):
     # Several devices, of one process or of several.
 
     def gather_figures(self, figures: Sequence[float]) -> list[list[float]]:
-        """Returns the figures of every worker, in their order; each of them has to ask at the same time."""
+        """Returns the figures of every worker, in their order.
+
+        Each of them has to ask at the same time.
+        """
         return [list(figures)]
 
     def explain_loss(self, error: Exception) -> str:
-        """Returns what an error says of a worker that ended, or answers no more; "" for an error of another kind."""
+        """Returns what an error says of a worker that ended, or answers no more.
+
+        "" for an error of another kind.
+        """
         return ""
 
     def leave(self) -> None:
         """Waits for all workers to be done, so that none ends while another still needs it."""
 
     def check_replicas(self, model: Any, placement: Placement) -> ReplicaCheck | None:
-        """Makes sure that sums over replicas count each of them once; None: a step is one program for all devices.
+        """Makes sure that sums over replicas count each of them once; None.
+
+        A step is one program for all devices.
 
         Args:
             model: Built in the scope, and laid out.
@@ -176,7 +211,9 @@ class Backend(ArrayFeeding):
         return None
 
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
-        """Reads back where the parts of a model lie, and what moves between devices in a step; None: nothing is told.
+        """Reads back where the parts of a model lie, and what moves between devices in a step.
+
+        None: nothing is told.
 
         Args:
             model: Laid out.
@@ -189,7 +226,9 @@ class Backend(ArrayFeeding):
         return False
 
     def trace_exchange(self, work: Call) -> float | None:
-        """Returns for how many seconds this worker's devices were in collectives while something was done, on average.
+        """Returns the mean time of this worker's devices in collectives, in seconds.
+
+        It is the time spent there while `work` is done.
 
         None: nothing was found in the trace.
         """
@@ -199,25 +238,39 @@ class Backend(ArrayFeeding):
     require_resident: Callable[..., None]
     build_resident_training: Callable[..., Any]
 
-    # What training changes, for checkpoints and for the state that recurrent layers carry from batch to batch.
+    # What training changes, for checkpoints and for the state that recurrent layers carry from
+    # batch to batch.
 
     def training_variables(self, model: Any) -> list[Any]:
-        """Returns all that training changes in a compiled model, in an order that a model built again has too.
+        """Returns all that training changes in a model, in a reproducible order.
 
-        Weights, seed generators, the optimizer's variables, and what Keras does not count as a model's: the state that
-        recurrent layers carry from batch to batch. Each has a shape and a type, and a method `assign`.
+        The model is compiled; one that is built again has the same order.
+
+        Weights, seed generators, the optimizer's variables, and what Keras does not count as a
+        model's: the state that recurrent layers carry from batch to batch. Each has a shape and a
+        type, and a method `assign`.
         """
-        fixed = [copy for variable in model.non_trainable_variables for copy in self.copies_of(variable)]
-        return [*model.trainable_variables, *fixed, *self.carried_states(model), *model.optimizer.variables]
+        fixed = [
+            copy for variable in model.non_trainable_variables for copy in self.copies_of(variable)
+        ]
+        return [
+            *model.trainable_variables,
+            *fixed,
+            *self.carried_states(model),
+            *model.optimizer.variables,
+        ]
 
     def carried_states(self, model: Any) -> list[Any]:
-        """Returns the variables of the state that recurrent layers carry from batch to batch, of all replicas."""
+        """Returns the states that recurrent layers carry from batch to batch.
+
+        They are variables, of all replicas.
+        """
         stateful = [layer for layer in model.layers if getattr(layer, "stateful", False)]
         states = keras.tree.flatten([getattr(layer, "states", None) or () for layer in stateful])
         return [copy for state in states for copy in self.copies_of(state)]
 
     def copies_of(self, variable: Any) -> Sequence[Any]:
-        """Returns what holds the values of a variable of Keras's that may differ from replica to replica."""
+        """Returns a Keras variable's copies, whose values may differ by replica."""
         return (variable,)
 
     def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
@@ -227,7 +280,10 @@ class Backend(ArrayFeeding):
     # Memory as the framework counts it.
 
     def watch_gpus(self, names: Sequence[str]) -> Callable[[], tuple[int, ...]]:
-        """Lets the peaks of GPUs begin anew, and returns what reads them; they are named as in `Placed.gpu_names`."""
+        """Lets the peaks of GPUs begin anew, and returns what reads them.
+
+        They are named as in `Placed.gpu_names`.
+        """
         for name in names:
             self.forget_peak(name)
         return lambda: tuple(peak for name in names if (peak := self.read_peak(name)) is not None)
@@ -240,22 +296,31 @@ class Backend(ArrayFeeding):
         """Lets the peak of a GPU begin anew, where that is possible."""
 
     def explain_exhaustion(self, error: Exception) -> str | None:
-        """Returns what an error says of memory that could not be had; None for an error of another kind."""
+        """Returns what an error says of memory that could not be had.
+
+        None for an error of another kind.
+        """
         raise NotImplementedError
 
     # How fast devices are, as the backend names them.
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
-        """Returns what multiplies random matrices, `chain` products in a row in a call, on all devices at once.
+        """Returns a function that multiplies random matrices on all devices at once.
 
-        The first one is of `sizes`; then there and back again, so that each is one of these sizes. Numbers are random,
-        since products of equal ones take less power, and so run at a higher clock: normal ones with a variance of one
-        by the number of rows, with which a product's values are as large as its factors'.
+        Each call does `chain` products in a row.
+
+        The first one is of `sizes`; then there and back again, so that each is one of these sizes.
+        Numbers are random, since products of equal ones take less power, and so run at a higher
+        clock: normal ones with a variance of one by the number of rows, with which a product's
+        values are as large as its factors'.
         """
         raise NotImplementedError
 
     def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
-        """Returns what adds an array of `size` float32 to another, in place, so many times in a call."""
+        """Returns a function that adds one array to another, in place.
+
+        Both have `size` float32 values. Each call adds `chain` times.
+        """
         raise NotImplementedError
 
     # A step taken apart.
@@ -284,12 +349,16 @@ class Backend(ArrayFeeding):
         Raises:
             MeasurementError: No operation was recorded.
         """
-        raise NotImplementedError  # recipes are rejected that ask it of JAX, whose operations nothing tells apart
+        # recipes are rejected that ask it of JAX, whose operations nothing tells apart
+        raise NotImplementedError
 
     def step_mark(self, number: int) -> AbstractContextManager[Any]:
         """Returns a context in which a step is traced."""
         raise NotImplementedError
 
     def part_of(self, name: str) -> tuple[int, str]:
-        """Returns to which phase, by its number, and to which part of it an operation of a profiled step belongs."""
+        """Returns the number of the phase, and the part of it, of a step's operation.
+
+        The step is a profiled one.
+        """
         raise NotImplementedError

@@ -1,4 +1,7 @@
-"""A step taken apart for a profile: its batches, what it is made of as functions, and what its trace tells."""
+"""A step taken apart for a profile.
+
+Its batches, what it is made of as functions, and what its trace tells.
+"""
 
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -15,7 +18,10 @@ Call = Callable[[], None]
 
 _PS = 1e-12
 
-_POOL_BATCHES, _POOL_BYTES = 32, 64 * 2**20  # at hand, so that a step learns from more than one batch
+_POOL_BATCHES, _POOL_BYTES = (
+    32,
+    64 * 2**20,
+)  # at hand, so that a step learns from more than one batch
 
 
 class ProfiledBatches:
@@ -27,7 +33,9 @@ class ProfiledBatches:
         iterate: From a stream of batches to the iterator that `fit` makes of it.
     """
 
-    def __init__(self, dataset: Any, *, put: Callable[[Any], Any], iterate: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, dataset: Any, *, put: Callable[[Any], Any], iterate: Callable[[Any], Any]
+    ) -> None:
         self._dataset, self._iterate = dataset, iterate
         stream = iter(dataset)
         first = next(stream)
@@ -41,16 +49,22 @@ class ProfiledBatches:
         return itertools.cycle(self._on_device)
 
     def iterator(self, *, num_ahead: int = 0) -> Any:
-        """Returns an iterator as Keras's training function takes it: of batches on the host, without any work.
+        """Returns an iterator as Keras's training function takes it.
+
+        Of batches on the host, without any work.
 
         Args:
-            num_ahead: Batches that a thread has ready, as in an input pipeline; 0: there is no such thread.
+            num_ahead: Batches that a thread has ready, as in an input pipeline; 0: there is no such
+                thread.
         """
         batches = _repeat(self.on_host)
         return self._iterate(ahead(batches, num_ahead) if num_ahead else batches)
 
     def pipeline(self) -> Any:
-        """Returns an iterator as Keras's training function takes it, of the recipe's own input pipeline."""
+        """Returns an iterator over the recipe's own input pipeline.
+
+        It is as Keras's training function takes it.
+        """
         return self._iterate(self._dataset)
 
     def draw_call(self) -> Call:
@@ -77,7 +91,12 @@ class StepCalls:
     def __init__(self, model: Any, batches: ProfiledBatches, placed: Any) -> None:
         from tfbench.models.structure.graph import walk
 
-        self.model, self.batches, self.placed, self.calls = model, batches, placed, list(walk(model))
+        self.model, self.batches, self.placed, self.calls = (
+            model,
+            batches,
+            placed,
+            list(walk(model)),
+        )
         model.make_train_function()
         backend = backends.current()
         self.variables = backend.training_variables(model)
@@ -86,7 +105,8 @@ class StepCalls:
     def build(self, upto: str) -> Callable[..., Any]:
         """Returns a function of inputs and targets, compiled as Keras's is: the step up to a phase.
 
-        Every function is given the same variables, used or not, so that calling one costs the same as another.
+        Every function is given the same variables, used or not, so that calling one costs the same
+        as another.
 
         Args:
             upto: "dispatch" for one that does nothing, "forward", "backward" or "update".
@@ -115,8 +135,9 @@ class StepCalls:
 
         Args:
             iterator: Of its batches.
-            waits: Whether it ends as calls of phases do, so that it differs from them by what it does, and not by what
-                the host does beside a device; `fit` does not wait for each step.
+            waits: Whether it ends as calls of phases do, so that it differs from them by what it
+                does, and not by what the host does beside a device; `fit` does not wait for each
+                step.
         """
 
         def call() -> None:
@@ -127,7 +148,7 @@ class StepCalls:
         return call, int(self.model.steps_per_execution)
 
     def take_call(self, iterator: Any) -> Call:
-        """Returns one call of a function that does nothing, with a batch of an iterator taken as Keras's own is."""
+        """Returns a call that takes a batch, as Keras does, and computes nothing."""
         function = self.build("dispatch")
         return lambda: self.wait(self.run("dispatch", function, *next(iterator)))
 
@@ -156,8 +177,8 @@ class TracedOperation(NamedTuple):
 class Trace(NamedTuple):
     """What a trace tells.
 
-    `others` were at work without a name of an operation: the framework's executor on the host, kernels and copies of no
-    operation on a GPU.
+    `others` were at work without a name of an operation: the framework's executor on the host,
+    kernels and copies of no operation on a GPU.
     """
 
     operations: list[TracedOperation]
@@ -166,17 +187,22 @@ class Trace(NamedTuple):
 
     @property
     def active_seconds(self) -> float | None:
-        """For how long anything was at work; None where the trace tells of nothing but operations."""
+        """For how long anything was at work.
+
+        None where the trace tells of nothing but operations.
+        """
         if not self.others and not self.on_device:
             return None
         return sum(apportion([*self.operations, *self.others], lambda _: (0, "")).values())
 
 
-def apportion(operations: Iterable[TracedOperation], part_of: Callable[[str], tuple[int, str]]) -> dict[str, float]:
+def apportion(
+    operations: Iterable[TracedOperation], part_of: Callable[[str], tuple[int, str]]
+) -> dict[str, float]:
     """Says for how long each part ran, so that all parts add up to the time in which anything ran.
 
-    What runs beside an operation of an earlier phase takes no time of its own; operations of one phase that run at the
-    same time share it alike.
+    What runs beside an operation of an earlier phase takes no time of its own; operations of one
+    phase that run at the same time share it alike.
 
     Args:
         operations: What ran.
@@ -188,7 +214,10 @@ def apportion(operations: Iterable[TracedOperation], part_of: Callable[[str], tu
     edges = []
     for index, operation in enumerate(operations):
         phase, part = part_of(operation.name)
-        edges += [(operation.start, True, index, phase, part), (operation.end, False, index, phase, part)]
+        edges += [
+            (operation.start, True, index, phase, part),
+            (operation.end, False, index, phase, part),
+        ]
     edges.sort(key=lambda edge: edge[0])
     running: dict[int, tuple[int, str]] = {}
     seconds: dict[str, float] = {}

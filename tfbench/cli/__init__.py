@@ -53,13 +53,21 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
-    epilog="Exit codes: 0 done; 1 a run failed; 2 usage, recipe, device or data error; 3 regression found; "
-    "130 interrupted (Ctrl-C, SIGTERM, SIGHUP); 141 output pipe closed.",
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
+    epilog=(
+        "Exit codes: 0 done; 1 a run failed; 2 usage, recipe, device or data error; 3 regression"
+        " found; 130 interrupted (Ctrl-C, SIGTERM, SIGHUP); 141 output pipe closed."
+    ),
 )
 @click.version_option(__version__, prog_name="tfbench")
 def cli() -> None:
-    """Which device and which tf.distribute strategy trains this network fastest, and how sure are we?
+    """Finds the device and tf.distribute strategy that train a network fastest.
+
+    It also says how sure that is.
 
     \b
     tfbench sweep --quick                    compare this machine's devices
@@ -70,7 +78,10 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Runs the command line; the only place that turns a `TfbenchError` into a message and an exit code."""
+    """Runs the command line.
+
+    The only place that turns a `TfbenchError` into a message and an exit code.
+    """
     clean_streams()
     try:
         _prepare_process()
@@ -78,7 +89,9 @@ def main() -> None:
             exit_code = cli.main(prog_name="tfbench", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         exit_code = _explain("Interrupted", "Interrupted.", "Interrupted.", ExitCode.INTERRUPTED)
-    except SystemExit as end:  # of Click: 0 of a shell's completion, 1 once nobody reads stdout any more
+    except (
+        SystemExit
+    ) as end:  # of Click: 0 of a shell's completion, 1 once nobody reads stdout any more
         if not end.code:
             raise
         _close_stdout()
@@ -86,7 +99,9 @@ def main() -> None:
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
-        exit_code = _explain(type(error).__name__, error.format_message(), text.getvalue().rstrip(), error.exit_code)
+        exit_code = _explain(
+            type(error).__name__, error.format_message(), text.getvalue().rstrip(), error.exit_code
+        )
     except TfbenchError as error:
         exit_code = _explain(type(error).__name__, str(error), f"Error: {error}", error.exit_code)
     except OSError as error:
@@ -97,7 +112,10 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _notices_shown() -> Iterator[None]:
-    """Shows on stderr, each once and in a line, what a command's own code, or a library, warns of."""
+    """Shows warnings of a command's code and of libraries on stderr.
+
+    Each is shown once, in a line.
+    """
     shown = set[str]()
 
     def show(message: Warning | str, *where: Any, **also: Any) -> None:
@@ -112,7 +130,7 @@ def _notices_shown() -> Iterator[None]:
 
 
 def _prepare_process() -> None:
-    """Makes sure of what no command could do without, and that every request to stop ends it in the same way.
+    """Checks what every command needs, and makes all requests to stop act alike.
 
     Raises:
         TfbenchError: Something of the process's surroundings cannot be used.
@@ -123,17 +141,26 @@ def _prepare_process() -> None:
     try:
         folder = str(Path.cwd())
     except OSError as error:
-        raise TfbenchError(f"the current folder cannot be used: {error.strerror}. Change to another one.") from error
+        raise TfbenchError(
+            f"the current folder cannot be used: {error.strerror}. Change to another one."
+        ) from error
     for text in (folder, *sys.argv[1:]):
         if text.encode(errors="ignore").decode() != text:
             raise TfbenchError(f"{shorten(ascii(text))}: must be UTF-8 text.")
     if not os.path.isabs(os.path.expanduser("~")):  # noqa: PTH111, PTH117 - as the libraries ask
-        os.environ["HOME"] = os.devnull  # else they leave files in the current folder; no command needs them
+        os.environ["HOME"] = (
+            os.devnull
+        )  # else they leave files in the current folder; no command needs them
 
 
 def _describe(error: OSError) -> str:
-    """Says what is wrong with a file, or with stdout; an error of anything else is a bug and keeps its traceback."""
-    if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
+    """Says what is wrong with a file, or with stdout.
+
+    An error of anything else is a bug and keeps its traceback.
+    """
+    if any(
+        frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)
+    ):
         _close_stdout()
         return f"stdout cannot be written: {error.strerror}."
     if isinstance(error.filename, str):
@@ -142,12 +169,19 @@ def _describe(error: OSError) -> str:
 
 
 def _explain(kind: str, message: str, text: str, exit_code: int) -> int:
-    """Says on stderr what is wrong, and on stdout if a JSON document was asked for, and none was printed already."""
+    """Reports an error on stderr, and as JSON on stdout if that was asked for.
+
+    Stdout gets nothing more if something was printed there already.
+    """
     given = [part for argument in sys.argv[1:] for part in (argument, argument.partition("=")[2])]
     is_asked = "--format=json" in sys.argv or ("--format", "json") in itertools.pairwise(sys.argv)
     if is_asked and isinstance(sys.stdout, CleanStream) and not sys.stdout.is_used:
         with contextlib.suppress(OSError):  # stderr gets the text in any case
-            click.echo(json.dumps({"error": {"type": kind, "message": shorten_lines(message, given)}}, indent=2))
+            click.echo(
+                json.dumps(
+                    {"error": {"type": kind, "message": shorten_lines(message, given)}}, indent=2
+                )
+            )
     with contextlib.suppress(OSError):  # it may be stderr that cannot be written
         click.echo(shorten_lines(text, given), err=True)
     return exit_code

@@ -1,4 +1,7 @@
-"""What the commands that measure have in common: what their options were given, and what makes runs of that."""
+"""What the commands that measure have in common.
+
+What their options were given, and what makes runs of that.
+"""
 
 import dataclasses
 import functools
@@ -56,10 +59,18 @@ class Measuring(NamedTuple):
     @property
     def plan_limits(self) -> dict[str, Any]:
         """The same, as the plan of a sweep has them."""
-        return {"run_timeout_seconds": self.limits.timeout_seconds, "memory_limit_bytes": self.limits.memory_bytes}
+        return {
+            "run_timeout_seconds": self.limits.timeout_seconds,
+            "memory_limit_bytes": self.limits.memory_bytes,
+        }
 
     def make_request(
-        self, recipe: str | None, direct: Mapping[str, Any] | None = None, *, resume: str | None = None, **options: Any
+        self,
+        recipe: str | None,
+        direct: Mapping[str, Any] | None = None,
+        *,
+        resume: str | None = None,
+        **options: Any,
     ) -> "RunRequest":
         """Builds the request for a run of a recipe, or for one that goes on with an earlier run.
 
@@ -85,7 +96,8 @@ class Measuring(NamedTuple):
         """Returns what makes runs, kept and tracked where it was told.
 
         Args:
-            before: Where what is to go on, a run or a sweep, was tracked; it holds unless the command says otherwise.
+            before: Where what is to go on, a run or a sweep, was tracked; it holds unless the
+                command says otherwise.
         """
         from tfbench.runs.run_maker import open_maker
 
@@ -94,12 +106,17 @@ class Measuring(NamedTuple):
 
 
 def _name_options(text: str, given: Mapping[str, Any]) -> str:
-    """Returns a text about keys with the options that set them; lines on others begin with a file or a key."""
+    """Returns a text about keys with the options that set them.
+
+    Lines on others begin with a file or a key.
+    """
     from tfbench.runs.requests import KEYS
 
     for param in click.get_current_context().command.params:
         if given.get(param.name or "") is not None and param.name in KEYS:
-            text = re.sub(rf"^{re.escape(KEYS[param.name])}: ", f"{param.opts[0]}: ", text, flags=re.MULTILINE)
+            text = re.sub(
+                rf"^{re.escape(KEYS[param.name])}: ", f"{param.opts[0]}: ", text, flags=re.MULTILINE
+            )
     return text
 
 
@@ -122,11 +139,16 @@ class ShownRuns:
         return self.maker.make(request, self.open_console(), self._limits)
 
     def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "Run":
-        """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
+        """Makes a run of a series, shown in a line that begins with a label.
+
+        On stderr, if it is none of the result.
+        """
         from tfbench.report.run.series_console import SeriesConsole
 
         quiet, is_tracked = self.as_json or is_aside, self.maker.tracker is not None
-        shown = SeriesConsole(label, self._warned, quiet_stdout=quiet, server=self.maker.server, is_tracked=is_tracked)
+        shown = SeriesConsole(
+            label, self._warned, quiet_stdout=quiet, server=self.maker.server, is_tracked=is_tracked
+        )
         return self.maker.make(request, shown, self._limits)
 
     def open_console(self) -> "RunConsole":

@@ -24,7 +24,9 @@ _HEADINGS = {
     "Several workers": WORKER_PARAMETERS,
     "Recipe and data": ("backend", "data", "data_dir", "overrides", "allows_code"),
     "Limits of each run": ("run_timeout_seconds", "memory_limit_bytes"),
-    "Store, MLflow and output": (*("store", "tracking_uri", "experiment", "no_mlflow", "output_format"),),
+    "Store, MLflow and output": (
+        *("store", "tracking_uri", "experiment", "no_mlflow", "output_format"),
+    ),
 }
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names}
 
@@ -42,7 +44,10 @@ class count(click.IntRange):  # noqa: N801 - as click's own types, it is called 
 def _quantity(
     name: str, units: dict[str, float], examples: str, most: float, *, allows_zero: bool = False
 ) -> Callable[[Any], float]:
-    """Returns what reads a positive number, with a unit or without: "90", "10m", "4GiB", "2%"; help calls it `name`."""
+    """Returns what reads a positive number, with a unit or without: "90", "10m", "4GiB", "2%".
+
+    Help calls it `name`.
+    """
 
     def read(value: Any) -> float:
         text = str(value).strip()
@@ -52,7 +57,9 @@ def _quantity(
             number = float(text.removesuffix(unit)) * units.get(unit, 1)
         if not (0 < number <= most or (allows_zero and number == 0)):
             least = "0 or more" if allows_zero else "more than 0"
-            raise click.BadParameter(f"must be {least} and at most {most:g}, such as {examples}. Received: {text}")
+            raise click.BadParameter(
+                f"must be {least} and at most {most:g}, such as {examples}. Received: {text}"
+            )
         return number
 
     read.__name__ = name
@@ -60,18 +67,24 @@ def _quantity(
 
 
 FILE = click.Path(path_type=Path)
-read_duration = _quantity("time", {"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds", 1e9)
-read_size = _quantity("size", {"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes", 2**60)
+read_duration = _quantity(
+    "time", {"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds", 1e9
+)
+read_size = _quantity(
+    "size", {"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes", 2**60
+)
 read_share = _quantity("share", {"%": 0.01}, "2% or 0.02", 0.99)
 read_share_or_zero = _quantity("share", {"%": 0.01}, "2% or 0.02", 0.99, allows_zero=True)
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has the options that it shares with others below headings of their own."""
+    """A command whose help lists shared options under headings of their own."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes all options, its own first."""
-        groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_HEADINGS)}
+        groups: dict[str, list[tuple[str, str]]] = {
+            heading: [] for heading in ("Options", *_HEADINGS)
+        }
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 groups[_HEADING_OF.get(param.name or "", "Options")].append(record)
@@ -99,20 +112,27 @@ def batch_size_option(meaning: str) -> Callable[[F], F]:
 
 global_batch_size_option = batch_size_option("Samples per step, over all replicas.")
 _STRATEGY = (
-    "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: split "
-    "weights. hybrid: split batches and weights."
+    "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker."
+    " model: split weights. hybrid: split batches and weights."
 )
 setup_option = stack(
     click.option("--strategy", type=click.Choice(STRATEGIES), help=_STRATEGY),
-    click.option("--devices", metavar="LIST", help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU."),
+    click.option(
+        "--devices", metavar="LIST", help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU."
+    ),
     global_batch_size_option,
 )
 allow_unequal_option = click.option(
-    "--allow-unequal", "allows_unequal", is_flag=True, help="Compare runs even if settings that must match differ."
+    "--allow-unequal",
+    "allows_unequal",
+    is_flag=True,
+    help="Compare runs even if settings that must match differ.",
 )
 
 
-def _read_overrides(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
+def _read_overrides(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, Any]:
     from tfbench.recipe.tables import parse_override
 
     return dict(parse_override(text) for text in texts)
@@ -122,9 +142,13 @@ def _open_store(context: click.Context, option: click.Parameter, root: Path) -> 
     from tfbench.errors import TrackingError
     from tfbench.store.store import Store
 
-    with contextlib.suppress(OSError):  # of a folder that cannot be looked into, which is said where it is used
+    with contextlib.suppress(
+        OSError
+    ):  # of a folder that cannot be looked into, which is said where it is used
         if root.exists() and not root.is_dir():
-            raise TrackingError(f"store {root}: is a file, and a store is a folder. Name another one with --store.")
+            raise TrackingError(
+                f"store {root}: is a file, and a store is a folder. Name another one with --store."
+            )
     return Store(root)
 
 
@@ -149,43 +173,85 @@ store_option = click.option(
     help="Folder of journals and artifacts.",
 )
 _URI: dict[str, Any] = {"metavar": "URI", "envvar": "MLFLOW_TRACKING_URI", "show_envvar": True}
-tracking_uri_option = click.option("--tracking-uri", **_URI, help="Send runs to this MLflow server.")
-asked_uri_option = click.option("--tracking-uri", **_URI, help="Contact this MLflow server for runs tracked there.")
+tracking_uri_option = click.option(
+    "--tracking-uri", **_URI, help="Send runs to this MLflow server."
+)
+asked_uri_option = click.option(
+    "--tracking-uri", **_URI, help="Contact this MLflow server for runs tracked there."
+)
 _FORMATS = click.Choice(["text", "json"])
-format_option = click.option("--format", "output_format", type=_FORMATS, default="text", help="json: one document.")
+format_option = click.option(
+    "--format", "output_format", type=_FORMATS, default="text", help="json: one document."
+)
 measuring_options = stack(
-    click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]"),
-    click.option("--data", type=click.Choice(["real", "synthetic"]), help="synthetic: generated, of the same size."),
-    click.option("--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder or file of data."),
+    click.option(
+        "--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]"
+    ),
+    click.option(
+        "--data",
+        type=click.Choice(["real", "synthetic"]),
+        help="synthetic: generated, of the same size.",
+    ),
+    click.option(
+        "--data-dir",
+        type=FILE,
+        envvar="TFBENCH_DATA_DIR",
+        show_envvar=True,
+        help="Folder or file of data.",
+    ),
     set_option,
     allow_code_option,
-    click.option("--run-timeout", "run_timeout_seconds", type=read_duration, help="End a run after TIME, such as 5m."),
-    click.option("--memory-limit", "memory_limit_bytes", type=read_size, help="End a run above SIZE, such as 4GiB."),
+    click.option(
+        "--run-timeout",
+        "run_timeout_seconds",
+        type=read_duration,
+        help="End a run after TIME, such as 5m.",
+    ),
+    click.option(
+        "--memory-limit",
+        "memory_limit_bytes",
+        type=read_size,
+        help="End a run above SIZE, such as 4GiB.",
+    ),
     store_option,
     tracking_uri_option,
     click.option("--experiment", metavar="NAME", help="MLflow experiment. [default: tfbench]"),
-    click.option("--no-mlflow", is_flag=True, help="Skip MLflow; `tfbench recover` catches up later."),
+    click.option(
+        "--no-mlflow", is_flag=True, help="Skip MLflow; `tfbench recover` catches up later."
+    ),
     format_option,
 )
 
 
 def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
-    """Returns what adds the options of every plan of a sweep: its repeats, how long runs and all of it take, dry run.
+    """Returns what adds the options of every plan of a sweep.
+
+    Its repeats, how long runs and all of it take, dry run.
 
     Args:
         seconds: Of each run, unless it is told.
         fewest: Repeats that make sense.
     """
     return stack(
-        click.option("--repeats", "num_rounds", type=count(fewest, 1000), default=3, help="Runs per setup and size."),
-        click.option("--seconds", metavar="S", type=float, default=seconds, help="Steady time per run."),
+        click.option(
+            "--repeats",
+            "num_rounds",
+            type=count(fewest, 1000),
+            default=3,
+            help="Runs per setup and size.",
+        ),
+        click.option(
+            "--seconds", metavar="S", type=float, default=seconds, help="Steady time per run."
+        ),
         click.option(
             "--time-budget",
             "time_budget_seconds",
             type=read_duration,
             help="Start no run that would end later than this.",
         ),
-        click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and stop."),
+        click.option(
+            "--dry-run", is_flag=True, help="Print the plan and how long it takes, and stop."
+        ),
     )
 
 
@@ -193,7 +259,10 @@ _REFINE = "Add up to N values to one --vary where the faster setup changes."
 
 
 def setup_options(*, refine: int = 0) -> Callable[[F], F]:
-    """Returns what adds the options that say what is varied and compared; `refine` is how many values are added."""
+    """Returns what adds the options that say what is varied and compared.
+
+    `refine` is how many values are added.
+    """
     return stack(
         click.option(
             "--vary",
@@ -201,22 +270,38 @@ def setup_options(*, refine: int = 0) -> Callable[[F], F]:
             multiple=True,
             required=bool(refine),
             metavar="KEY=VALUES",
-            help="The size to search: KEY=LOW..HIGH, or KEY=A,B,C."
-            if refine
-            else "Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's [sweep]]",
+            help=(
+                "The size to search: KEY=LOW..HIGH, or KEY=A,B,C."
+                if refine
+                else (
+                    "Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's"
+                    " [sweep]]"
+                )
+            ),
         ),
         click.option(
             "--setup",
             "setups",
             multiple=True,
             metavar='"STRATEGY DEVICES ..."',
-            help="One of the two setups, as in --between. Twice."
-            if refine
-            else 'Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
-            "Repeatable; the first is the baseline. [default: the recipe's, else CPU, one GPU, all GPUs]",
+            help=(
+                "One of the two setups, as in --between. Twice."
+                if refine
+                else (
+                    'Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0'
+                    " @a100\". Repeatable; the first is the baseline. [default: the recipe's, else"
+                    " CPU, one GPU, all GPUs]"
+                )
+            ),
         ),
-        click.option("--refine", type=count(1 if refine else 0, 1000), default=refine, help=_REFINE),
-        click.option("--step", type=count(1), help="In a range, only multiples of N, such as the number of replicas."),
+        click.option(
+            "--refine", type=count(1 if refine else 0, 1000), default=refine, help=_REFINE
+        ),
+        click.option(
+            "--step",
+            type=count(1),
+            help="In a range, only multiples of N, such as the number of replicas.",
+        ),
     )
 
 
@@ -230,13 +315,15 @@ def require_absent(why: str, *names: str) -> None:
     """Rejects parameters of the command under way that contradict what it was asked for.
 
     Args:
-        why: What else was asked for, in a sentence without its end: "--resume goes by the plan that there is".
+        why: What else was asked for, in a sentence without its end: "--resume goes by the plan that
+            there is".
         names: Of the parameters.
     """
     params = click.get_current_context().command.params
     given = [one for one in params if one.name in names and is_given(one.name)]
     if given:
         written = [
-            max(one.opts, key=len) if isinstance(one, click.Option) else one.human_readable_name for one in given
+            max(one.opts, key=len) if isinstance(one, click.Option) else one.human_readable_name
+            for one in given
         ]
         raise click.UsageError(f"{why}: leave {', '.join(written)} out.")

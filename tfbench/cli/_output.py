@@ -21,7 +21,10 @@ _STDOUT = ("-", "/dev/stdout")
 
 
 class CleanStream:
-    """Passes text on without passwords, and without what a terminal would obey; bytes go to `buffer` as they are."""
+    """Passes text on without passwords, and without what a terminal would obey.
+
+    Bytes go to `buffer` as they are.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.uncleaned = stream  # for what draws on the terminal, and cleans its texts itself
@@ -29,9 +32,16 @@ class CleanStream:
 
     @property
     def encoding(self) -> str:
-        """UTF-8 where Click would take the stream's own for a mistake, and pass this by to write UTF-8."""
+        """The stream's encoding, or UTF-8 where that is ASCII.
+
+        Click would take ASCII for a mistake, and bypass this stream to write UTF-8.
+        """
         own = self.uncleaned.encoding or "ascii"
-        return "utf-8" if own.lower().replace("-", "") in ("ascii", "usascii", "ansi_x3.41968") else own
+        return (
+            "utf-8"
+            if own.lower().replace("-", "") in ("ascii", "usascii", "ansi_x3.41968")
+            else own
+        )
 
     def write(self, text: str) -> int:
         """Writes, with "?" for what the stream's encoding cannot say."""
@@ -72,23 +82,35 @@ def tell(text: str) -> None:
 
 
 def echo_drawn(text: str) -> None:
-    """Prints what a console has drawn, whose texts are clean, with the colours that it has chosen."""
+    """Prints what a console has drawn, with the colours that it has chosen.
+
+    Its texts are clean already.
+    """
     click.echo(text, nl=False, file=getattr(sys.stdout, "uncleaned", sys.stdout), color=True)
 
 
 def tell_waiting(text: str) -> None:
-    """Says on a terminal what takes a while, where nothing else is shown; elsewhere it does nothing."""
+    """Says on a terminal what takes a while, where nothing else is shown.
+
+    Elsewhere it does nothing.
+    """
     if sys.stderr and sys.stderr.isatty():
         tell(f"{text} ...")
 
 
 def terminal_width() -> int:
-    """Returns the characters of a line: of the terminal, or as COLUMNS has it; into a pipe or a file, 120."""
+    """Returns the characters of a line: of the terminal, or as COLUMNS has it.
+
+    Into a pipe or a file, 120.
+    """
     return shutil.get_terminal_size((TEXT_WIDTH, 24)).columns
 
 
 def text_width() -> int:
-    """Returns the characters of a line of text, which is hard to read where it is longer than 120."""
+    """Returns the characters in a line of text, at most 120.
+
+    Longer lines are hard to read.
+    """
     return min(terminal_width(), TEXT_WIDTH)
 
 
@@ -98,7 +120,9 @@ def is_stdout(output: Path | str) -> bool:
 
 
 def write_to(output: Path, data: bytes) -> None:
-    """Writes data where a user wants it: stdout, a file, or a pipe or device, which is never replaced.
+    """Writes data where a user wants it.
+
+    Stdout, a file, or a pipe or device, which is never replaced.
 
     Raises:
         OutputError: It cannot be written there.

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def tracker_maker(store: "Store", named: str | None) -> "MakeTracker":
     """Returns what makes trackers of MLflow experiments of runs of a store.
 
-    They are of its own database, or of an address that the user has `named` for this call; others are rejected.
+    They are of its own database, or of an address that the user has `named` for this call; others
+    are rejected.
     """
     from tfbench.runs.run_maker import open_tracker
 
@@ -32,23 +33,34 @@ def describe_unreadable(unreadable: Mapping[str, str]) -> str:
     from tfbench.wording import count
 
     lines = [f"  {run_id}: {why}" for run_id, why in unreadable.items()]
-    return "\n".join([f"{count(len(lines), 'run')} could not be read, and all else was done without:", *lines])
+    return "\n".join(
+        [f"{count(len(lines), 'run')} could not be read, and all else was done without:", *lines]
+    )
 
 
 def end_with_unreadable(unreadable: Mapping[str, str]) -> None:
-    """Ends a command that is done with exit code 2 if runs had to be left out since they could not be read."""
+    """Ends a command with exit code 2 if some runs could not be read.
+
+    The command has done its work without them.
+    """
     if unreadable:
         raise TrackingError(describe_unreadable(unreadable))
 
 
 def read_machines() -> "dict[str, MachineSettings]":
-    """Returns what a user has set of machines in his `config.toml`, by their names; nothing where there is none.
+    """Returns what a user has set of machines in his `config.toml`, by their names.
+
+    Nothing where there is none.
 
     Raises:
         RecipeError: The file cannot be read, or holds something else.
     """
-    path = Path(click.get_app_dir("tfbench")) / "config.toml"  # in XDG_CONFIG_HOME, else below `~/.config`
-    if not os.path.lexists(path):  # nor is there one below a home that is none, or that may not be entered
+    path = (
+        Path(click.get_app_dir("tfbench")) / "config.toml"
+    )  # in XDG_CONFIG_HOME, else below `~/.config`
+    if not os.path.lexists(
+        path
+    ):  # nor is there one below a home that is none, or that may not be entered
         return {}
     from tfbench.recipe.toml_text import read_toml
     from tfbench.records.settings import UserSettings

@@ -1,10 +1,21 @@
-"""Planning a sweep and making it, for the commands that do: what is shown before, meanwhile and at its end."""
+"""Planning a sweep and making it, for the commands that do.
+
+What is shown before, meanwhile and at its end.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._output import echo_json, echo_lines, exit_code, tell, tell_waiting, terminal_width, text_width
+from tfbench.cli._output import (
+    echo_json,
+    echo_lines,
+    exit_code,
+    tell,
+    tell_waiting,
+    terminal_width,
+    text_width,
+)
 from tfbench.cli._store import describe_unreadable, read_machines, tracker_maker
 from tfbench.errors import ExitCode
 
@@ -45,7 +56,9 @@ def make_plan(
 
     named = [parse_setup(text) for text in setups]
     varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
-    return plan_sweep(request, named, varied, refine=refine, step=multiple, **planning, **measuring.plan_limits)
+    return plan_sweep(
+        request, named, varied, refine=refine, step=multiple, **planning, **measuring.plan_limits
+    )
 
 
 def make_sweep(
@@ -56,7 +69,9 @@ def make_sweep(
     ray: str | None = None,
     is_crossover: bool = False,
 ) -> ExitCode:
-    """Shows a plan, makes the runs that are missing, and shows what came of all of them; returns the exit code.
+    """Shows a plan, makes the runs that are missing, and shows what came of all of them.
+
+    Returns the exit code.
 
     Args:
         planned: The sweep.
@@ -83,18 +98,29 @@ def make_sweep(
         made = _make_on_ray(planned, ray, maker, measuring)
     else:
         is_tracked = maker.tracker is not None
-        console = SweepConsole(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
+        console = SweepConsole(
+            plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked
+        )
         made = sweep.make_sweep(planned, maker, console)
     end = made.end
     if not end.results and not end.was_interrupted and not ray and not measuring.as_json:
-        click.echo("Nothing was measured: no run fits into --time-budget. Give more time.", err=True)
+        click.echo(
+            "Nothing was measured: no run fits into --time-budget. Give more time.", err=True
+        )
         return ExitCode.RUN_FAILED
     if made.view_problem:
-        click.echo(f"Warning: the sweep has no view of its own in MLflow: {made.view_problem}", err=True)
+        click.echo(
+            f"Warning: the sweep has no view of its own in MLflow: {made.view_problem}", err=True
+        )
     _show_swept(made, maker, measuring, ("--ray", ray) if ray else (), is_crossover=is_crossover)
     has_failed = end.num_failed > 0
-    if made.plan.refinement:  # a value that is too large is a result, a setup that fails at all of them is none
-        outcomes = [{row.entries[setup].outcome for row in made.comparison.rows} for setup in made.comparison.setups]
+    if (
+        made.plan.refinement
+    ):  # a value that is too large is a result, a setup that fails at all of them is none
+        outcomes = [
+            {row.entries[setup].outcome for row in made.comparison.rows}
+            for setup in made.comparison.setups
+        ]
         has_failed = any(of_setup.isdisjoint(("FINISHED", "MISSING")) for of_setup in outcomes)
     lacks_runs = end.num_left > 0 and (bool(ray) or end.num_planned - end.num_left == num_made)
     return exit_code(has_failed=has_failed or lacks_runs, was_interrupted=end.was_interrupted)
@@ -110,8 +136,13 @@ def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: s
     echo_lines([*lines, *more], err=measuring.as_json)
 
 
-def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring: "Measuring") -> "Swept":
-    """Has the tasks of a sweep that are not whole made on a Ray cluster, and brings their runs into MLflow."""
+def _make_on_ray(
+    planned: "Planned", address: str, maker: "RunMaker", measuring: "Measuring"
+) -> "Swept":
+    """Runs the incomplete tasks of a sweep on a Ray cluster.
+
+    Then it brings their runs into MLflow.
+    """
     from tfbench.report.run.sections import recovery_command
     from tfbench.runs.recovery import recover
     from tfbench.sweeps import ray_engine
@@ -125,18 +156,30 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
         tell_waiting("bringing the runs into MLflow")
         runs = recover(store, tracker_maker(store, uri), of=of)
         if failed := [run for run in runs if run.status == "failed"]:
-            said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
-            echo_lines([f"Warning: {said} `{recovery_command(store.root, uri)}` tries again."], err=True)
+            said = (
+                f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
+            )
+            echo_lines(
+                [f"Warning: {said} `{recovery_command(store.root, uri)}` tries again."], err=True
+            )
     return compare_and_track(planned.plan, end, maker)
 
 
 def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
-    """Returns the commands that show a sweep again, or bring it to where it is shown, each with what it is for."""
+    """Returns the commands that show a sweep again, each with its purpose.
+
+    One of them opens the sweep in MLflow, or brings it there.
+    """
     from tfbench.report.run.sections import recovery_command
 
     store, is_tracked = maker.store, maker.tracker is not None
-    in_mlflow = store.command("ui", "--sweep", sweep_id) if is_tracked else recovery_command(store.root, maker.server)
-    # Before the commands: zsh takes what stands behind a "#" for words of the command where it is typed.
+    in_mlflow = (
+        store.command("ui", "--sweep", sweep_id)
+        if is_tracked
+        else recovery_command(store.root, maker.server)
+    )
+    # Before the commands: zsh takes what stands behind a "#" for words of the command where it is
+    # typed.
     return [
         f"To look at sweep {sweep_id}:",
         f"  this table again  {store.command('compare', '--sweep', sweep_id)}",
@@ -146,9 +189,17 @@ def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
 
 
 def _show_swept(
-    made: "Swept", maker: "RunMaker", measuring: "Measuring", where: tuple[str, ...], *, is_crossover: bool
+    made: "Swept",
+    maker: "RunMaker",
+    measuring: "Measuring",
+    where: tuple[str, ...],
+    *,
+    is_crossover: bool,
 ) -> None:
-    """Shows what came of a sweep; `where` are words of the command that say where its runs are made."""
+    """Shows what came of a sweep.
+
+    `where` are words of the command that say where its runs are made.
+    """
     import dataclasses
 
     from tfbench.report.comparison.comparison import comparison_sections
@@ -156,18 +207,26 @@ def _show_swept(
     from tfbench.report.table import text
     from tfbench.sweeps.comparison import ComparedRuns
 
-    made = dataclasses.replace(made, comparison=dataclasses.replace(made.comparison, machine_settings=read_machines()))
+    made = dataclasses.replace(
+        made, comparison=dataclasses.replace(made.comparison, machine_settings=read_machines())
+    )
     plan, end, comparison = made.plan, made.end, made.comparison
     if comparison.unreadable:
         echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
     report = measuring.store.command("report", "--sweep", plan.sweep_id)
-    sections = [*comparison_sections(comparison, made.verdict, report=report), *taste_sections(plan)]
+    sections = [
+        *comparison_sections(comparison, made.verdict, report=report),
+        *taste_sections(plan),
+    ]
     lines = ["", *text(sections, terminal_width())]
     if end.num_left:
         unmade = "no machine has made them" if where else "the time budget is used up"
         why = "interrupted" if end.was_interrupted else unmade
         lines += ["", f"{end.num_left} of {end.num_planned} runs were not made: {why}."]
-        lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}"]
+        lines += [
+            "This makes them:",
+            f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}",
+        ]
     echo_lines([*lines, "", *look_again_lines(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
         document = made.document()

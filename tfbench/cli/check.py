@@ -22,14 +22,22 @@ if TYPE_CHECKING:
     from tfbench.runs.series import Series
 
 
-@click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
+@click.command(
+    "check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one."
+)
 @click.argument("recipe")
-@click.option("--baseline", metavar="FILE", type=FILE, help="Compare with this file, written by --save.")
+@click.option(
+    "--baseline", metavar="FILE", type=FILE, help="Compare with this file, written by --save."
+)
 @click.option("--save", metavar="FILE", type=FILE, help="Save the speeds as a baseline instead.")
-@click.option("--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more than this.")
+@click.option(
+    "--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more than this."
+)
 @click.option("--repeats", type=count(2, 10_000), default=5, help="Number of runs.")
 @allow_unequal_option
-@click.option("--seconds", metavar="S", type=float, help="Steady time per run. [default: 5, or as the recipe]")
+@click.option(
+    "--seconds", metavar="S", type=float, help="Steady time per run. [default: 5, or as the recipe]"
+)
 @click.option("--steps", metavar="N", type=int, help="Steady steps per run.")
 @setup_option
 @measures
@@ -45,21 +53,26 @@ def check_command(
 ) -> ExitCode:
     """Check whether RECIPE has become slower than a baseline; exit code 3 if it has.
 
-    This runs the recipe several times and compares the speeds with the baseline (t-test of their logarithms). A
-    regression is a slow-down of more than --fail-above, with 95 % confidence. If a slow-down of 10 % (or of twice the
-    limit, if that is larger) could pass, the result is inconclusive, with exit code 0. Speed on a quiet machine varies
-    by about 2 % between days. With a limit below 5 %, unchanged code fails more often.
+    This runs the recipe several times and compares the speeds with the baseline (t-test of their
+    logarithms). A regression is a slow-down of more than --fail-above, with 95 % confidence. If a
+    slow-down of 10 % (or of twice the limit, if that is larger) could pass, the result is
+    inconclusive, with exit code 0. Speed on a quiet machine varies by about 2 % between days. With
+    a limit below 5 %, unchanged code fails more often.
 
-    Recipe, settings, machine and devices must match; the length of runs may differ. Other changes are listed: versions,
-    the commit, the length. A machine is identified by its host name, so give a container a fixed one: docker run
-    --hostname bench.
+    Recipe, settings, machine and devices must match; the length of runs may differ. Other changes
+    are listed: versions, the commit, the length. A machine is identified by its host name, so give
+    a container a fixed one: docker run --hostname bench.
 
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json
     tfbench check mnist_mlp --data synthetic --baseline baseline.json
     tfbench check mine.toml --baseline mine.json --format json > check.json
     """
-    from tfbench.report.comparison.regression import baseline_sections, check_document, check_sections
+    from tfbench.report.comparison.regression import (
+        baseline_sections,
+        check_document,
+        check_sections,
+    )
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
 
@@ -73,8 +86,14 @@ def check_command(
         _echo(lines, {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
     if save or not baseline:
-        raise click.UsageError("Compare with a baseline (--baseline FILE), or save one (--save FILE).")
-    found, source, make = baselines.read_baseline(baseline), str(baseline), ShownRuns(measuring).make_brief
+        raise click.UsageError(
+            "Compare with a baseline (--baseline FILE), or save one (--save FILE)."
+        )
+    found, source, make = (
+        baselines.read_baseline(baseline),
+        str(baseline),
+        ShownRuns(measuring).make_brief,
+    )
     limits: dict[str, Any] = {"fail_above": fail_above, "allows_unequal": allows_unequal}
     done, made = baselines.check(request, found, source, repeats, make, **limits)
     num_failed = made.num_failed

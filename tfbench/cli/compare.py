@@ -21,14 +21,21 @@ selection_options = stack(
     click.option("--sweep", metavar="ID", help="The runs of a sweep, or @last."),
     click.option("--all", "takes_all", is_flag=True, help="All runs of the store."),
     click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
-    click.option("--baseline", metavar="SETUP", help='Compare with this setup, such as "default cpu:0".'),
+    click.option(
+        "--baseline", metavar="SETUP", help='Compare with this setup, such as "default cpu:0".'
+    ),
     allow_unequal_option,
     store_option,
 )
 
 
 def read_comparison(
-    store: "Store", runs: tuple[str, ...], takes_all: bool, sweep: str | None, recipe: str | None, **options: Any
+    store: "Store",
+    runs: tuple[str, ...],
+    takes_all: bool,
+    sweep: str | None,
+    recipe: str | None,
+    **options: Any,
 ) -> "ComparedRuns":
     """Sets the runs side by side that `selection_options` choose.
 
@@ -42,7 +49,14 @@ def read_comparison(
         raise click.UsageError("Name runs, a sweep (--sweep @last), or use --all.")
     if recipe and not takes_all:
         raise click.UsageError("--recipe needs --all.")
-    found = api.compare(runs or None, sweep=sweep, recipe=recipe, machines=read_machines(), store=store.root, **options)
+    found = api.compare(
+        runs or None,
+        sweep=sweep,
+        recipe=recipe,
+        machines=read_machines(),
+        store=store.root,
+        **options,
+    )
     if not found.comparison.rows:
         end_with_unreadable(found.comparison.unreadable)
     return found
@@ -50,16 +64,23 @@ def read_comparison(
 
 @click.command("compare", short_help="Compare stored runs, with a verdict.")
 @selection_options
-@click.option("--format", "output_format", type=_FORMATS, default="text", help="csv: one line per setup and size.")
+@click.option(
+    "--format",
+    "output_format",
+    type=_FORMATS,
+    default="text",
+    help="csv: one line per setup and size.",
+)
 def compare_command(store: "Store", output_format: str, **selection: Any) -> None:
     """Compare runs, with a verdict: which setup is faster, by how much, and how sure that is.
 
-    A setup is a strategy and its devices, such as "mirrored gpu:0,gpu:1". Each setup has a column, and each network
-    size and batch size a row. RUN is an id from `tfbench runs`, its beginning, a run's name, or @last. Speeds are
-    geometric means over runs, with 95 % intervals. Speed-ups are compared round by round if the runs took turns, as in
-    a sweep. Setups with different XLA, precision, threads, versions or machine get no speed-up, unless you use
-    --allow-unequal. --all shows one table per recipe; CSV and JSON hold all of them in one. For several machines, it
-    shows their costs, from the prices under [machines.NAME] in config.toml.
+    A setup is a strategy and its devices, such as "mirrored gpu:0,gpu:1". Each setup has a column,
+    and each network size and batch size a row. RUN is an id from `tfbench runs`, its beginning, a
+    run's name, or @last. Speeds are geometric means over runs, with 95 % intervals. Speed-ups are
+    compared round by round if the runs took turns, as in a sweep. Setups with different XLA,
+    precision, threads, versions or machine get no speed-up, unless you use --allow-unequal. --all
+    shows one table per recipe; CSV and JSON hold all of them in one. For several machines, it shows
+    their costs, from the prices under [machines.NAME] in config.toml.
 
     \b
     tfbench compare --sweep @last
@@ -70,7 +91,8 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
     """
     compared, baseline = read_comparison(store, **selection), selection["baseline"]
     recipes = compared.comparison.recipes
-    # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.
+    # What varies in one recipe is not set in another; runs that a user named are meant to stand
+    # side by side.
     if not selection["takes_all"] or len(recipes) < 2 or output_format in ("json", "csv"):
         show_compared(store, compared, output_format, selection)
         return
@@ -86,8 +108,13 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
     end_with_unreadable(compared.comparison.unreadable)
 
 
-def show_compared(store: "Store", compared: "ComparedRuns", output_format: str, selected: "Mapping[str, Any]") -> None:
-    """Shows runs side by side, in one of the formats of `compare`; `selected` is as of `selection_options`."""
+def show_compared(
+    store: "Store", compared: "ComparedRuns", output_format: str, selected: "Mapping[str, Any]"
+) -> None:
+    """Shows runs side by side, in one of the formats of `compare`.
+
+    `selected` is as of `selection_options`.
+    """
     _echo(store, compared, output_format, selected)
     end_with_unreadable(compared.comparison.unreadable)
 
@@ -101,7 +128,9 @@ def _report_command(store: "Store", compared: "ComparedRuns", selected: "Mapping
     return store.command("report", *words)
 
 
-def _echo(store: "Store", compared: "ComparedRuns", output_format: str, selected: "Mapping[str, Any]") -> None:
+def _echo(
+    store: "Store", compared: "ComparedRuns", output_format: str, selected: "Mapping[str, Any]"
+) -> None:
     from tfbench.report.comparison.comparison import comparison_records, comparison_sections
     from tfbench.report.table import markdown
 
@@ -114,4 +143,6 @@ def _echo(store: "Store", compared: "ComparedRuns", output_format: str, selected
         echo_lines(markdown(comparison_sections(comparison, compared.verdict)))
     else:
         report = _report_command(store, compared, selected)
-        echo_sections(comparison_sections(comparison, compared.verdict, report=report), terminal_width())
+        echo_sections(
+            comparison_sections(comparison, compared.verdict, report=report), terminal_width()
+        )

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 CHECK_SECONDS = 2.0  # of steady steps on each device
-# Of a training on several devices and on one: samples a device in each step, steps, and by how much the losses may
-# differ. Sums in another order differ by less than 1e-5; where a device is left out, by much more.
+# Of a training on several devices and on one: samples a device in each step, steps, and by how much
+# the losses may differ. Sums in another order differ by less than 1e-5; where a device is left out,
+# by much more.
 SHARED_SAMPLES, SHARED_STEPS, LARGEST_DIFFERENCE = 100, 50, 1e-3
 
 
@@ -35,15 +36,18 @@ class Check(NamedTuple):
 
 
 @click.command("devices")
-@click.option("--check", is_flag=True, help="Train briefly on each device, and report what disturbs it.")
+@click.option(
+    "--check", is_flag=True, help="Train briefly on each device, and report what disturbs it."
+)
 @format_option
 def devices_command(check: bool, output_format: str) -> ExitCode:
     """Show the installed backends, and the devices that they see.
 
-    If a GPU or an energy counter is missing, this shows why and how to fix it. --check trains a small network on each
-    device, stores nothing, and reports what would disturb a measurement: other load, stolen time, a CPU quota, the
-    governor, little memory, XLA flags, throttled or shared GPUs, unsteady steps. All GPUs together, or two logical
-    CPUs, must learn what one device learns. Exit code 1: a device cannot train, or several do not train like one.
+    If a GPU or an energy counter is missing, this shows why and how to fix it. --check trains a
+    small network on each device, stores nothing, and reports what would disturb a measurement:
+    other load, stolen time, a CPU quota, the governor, little memory, XLA flags, throttled or
+    shared GPUs, unsteady steps. All GPUs together, or two logical CPUs, must learn what one device
+    learns. Exit code 1: a device cannot train, or several do not train like one.
 
     \b
     tfbench devices
@@ -61,14 +65,18 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
         raise DeviceError("\n".join(map(devices.describe_silence, installed)))
     facts = devices.read_system(Path("/"), os.environ)
     gpus = devices.list_gpus(facts, usable)
-    problems = list(dict.fromkeys(filter(None, (devices.explain_missing_gpu(facts, one) for one in usable))))
+    problems = list(
+        dict.fromkeys(filter(None, (devices.explain_missing_gpu(facts, one) for one in usable)))
+    )
     energy = find_energy_sources(gpus)
     if output_format == "text":
         echo_sections([_describe(gpus, installed, energy)])
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
     checks = []
-    for found in _check_all(usable[0] if usable else devices.Framework(name="tensorflow")) if check else ():
+    for found in (
+        _check_all(usable[0] if usable else devices.Framework(name="tensorflow")) if check else ()
+    ):
         checks.append(found)
         if output_format == "text":
             click.echo()
@@ -76,7 +84,11 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
     if output_format == "json":
         from tfbench.report.document import to_plain
 
-        document = to_plain(facts) | {"logical_cores": os.cpu_count(), "gpus": gpus, "backends": installed}
+        document = to_plain(facts) | {
+            "logical_cores": os.cpu_count(),
+            "gpus": gpus,
+            "backends": installed,
+        }
         document |= {"energy": energy, "problem": "\n".join(problems) or None}
         echo_json(document | ({"checks": checks} if check else {}))
     return ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE
@@ -92,13 +104,21 @@ def _check_all(framework: "Framework") -> Iterator[Check]:
 
 
 def _train(devices: str, backend: str, values: Mapping[str, Any]) -> tuple[Check, float]:
-    """Trains a small network, which keeps nothing; returns what came of it, and the loss that it ended with."""
+    """Trains a small network, which keeps nothing.
+
+    Returns what came of it, and the loss that it ended with.
+    """
     import tempfile
 
     from tfbench import api
 
     overrides = {"measurement.checks": False, "training.backend": backend} | dict(values)
-    options: dict[str, Any] = {"overrides": overrides, "devices": devices, "synthetic": True, "track": False}
+    options: dict[str, Any] = {
+        "overrides": overrides,
+        "devices": devices,
+        "synthetic": True,
+        "track": False,
+    }
     tell_waiting(f"training on {devices}")
     try:
         with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
@@ -107,17 +127,27 @@ def _train(devices: str, backend: str, values: Mapping[str, Any]) -> tuple[Check
         return Check(devices, None, (), str(error)), math.nan
     problem = "" if run.is_finished else run.reason or run.status
     loss = run.result.epochs[-1].loss if run.result.epochs else None
-    return Check(devices, run.samples_per_second, run.warnings, problem), math.nan if loss is None else loss
+    return Check(devices, run.samples_per_second, run.warnings, problem), (
+        math.nan if loss is None else loss
+    )
 
 
 def _check_as_one(devices: Sequence[str], backend: str) -> Check:
     """Trains on several devices and on the first of them, and compares what they learned."""
-    values = {"training.global_batch_size": SHARED_SAMPLES * len(devices), "measurement.steps": SHARED_STEPS}
+    values = {
+        "training.global_batch_size": SHARED_SAMPLES * len(devices),
+        "measurement.steps": SHARED_STEPS,
+    }
     alone, expected = _train(devices[0], backend, values | {"distribution.strategy": "default"})
-    several, found = _train(",".join(devices), backend, values | {"distribution.strategy": "mirrored"})
+    several, found = _train(
+        ",".join(devices), backend, values | {"distribution.strategy": "mirrored"}
+    )
     problem = alone.problem or several.problem
     if not problem and not abs(found - expected) <= LARGEST_DIFFERENCE * abs(expected):
-        problem = f"they do not train as one device does: the loss is {found:.6g}, that of {devices[0]} {expected:.6g}."
+        problem = (
+            f"they do not train as one device does: the loss is {found:.6g}, that of {devices[0]}"
+            f" {expected:.6g}."
+        )
     return several._replace(warnings=(), problem=problem)
 
 
@@ -127,16 +157,27 @@ def _describe_check(check: Check) -> "Section":
 
     if check.problem or check.samples_per_second is None:
         return Section(f"{check.device}: {check.problem or 'no step was timed.'}")
-    what = f"{check.device} trains a small network at {format_speed(check.samples_per_second)} samples/s"
-    found = "but see the warnings:" if check.warnings else "and nothing was found that disturbs a measurement."
+    what = (
+        f"{check.device} trains a small network at {format_speed(check.samples_per_second)}"
+        " samples/s"
+    )
+    found = (
+        "but see the warnings:"
+        if check.warnings
+        else "and nothing was found that disturbs a measurement."
+    )
     return Section(f"{what}, {found}", tuple(f"- {warning}" for warning in check.warnings))
 
 
-def _describe(gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "EnergySources") -> "Section":
+def _describe(
+    gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "EnergySources"
+) -> "Section":
     from tfbench.recipe.backend_support import title_of
     from tfbench.report import table
 
-    rows = [("cpu", f"{os.cpu_count()} logical cores, shared by cpu:0, cpu:1, ... (logical devices)")]
+    rows = [
+        ("cpu", f"{os.cpu_count()} logical cores, shared by cpu:0, cpu:1, ... (logical devices)")
+    ]
     for index, gpu in enumerate(gpus):
         memory = f", {gpu.memory_bytes / 2**30:.1f} GiB" if gpu.memory_bytes else ""
         rows.append((f"gpu:{index}", f"{gpu.name}{memory}, driver {gpu.driver or 'unknown'}"))
@@ -146,7 +187,9 @@ def _describe(gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "
         seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(one.gpus))
         cuda = f"built for CUDA {one.cuda}" if one.cuda else "built without CUDA"
         what = f"{one.version}, {cuda}{f', sees {seen}' if seen else ''}"
-        rows.append((title_of(one.name), f"cannot be asked: {one.problem}" if one.problem else what))
+        rows.append(
+            (title_of(one.name), f"cannot be asked: {one.problem}" if one.problem else what)
+        )
     rows += [("energy", f"of {source.name} ({source.part})") for source in energy.sources]
     rows += [("energy", f"unavailable, {problem}") for problem in energy.problems]
     return table.Section("Devices", tables=(table.facts(rows),))

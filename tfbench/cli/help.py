@@ -17,10 +17,16 @@ def help_command(context: click.Context, topic: str) -> None:
     tfbench help sweep
     """
     if topic == "results":
-        click.echo(files("tfbench.report").joinpath("results.txt").read_text(encoding="utf-8"), nl=False)
+        click.echo(
+            files("tfbench.report").joinpath("results.txt").read_text(encoding="utf-8"), nl=False
+        )
         return
     main = context.find_root()
     command = cast(click.Group, main.command).get_command(main, topic) if topic else main.command
     if command is None:
-        raise click.UsageError(f"'{topic}' is not a command. Name one of `tfbench --help`, or results.")
-    click.echo(command.get_help(click.Context(command, info_name=topic, parent=main) if topic else main))
+        raise click.UsageError(
+            f"'{topic}' is not a command. Name one of `tfbench --help`, or results."
+        )
+    click.echo(
+        command.get_help(click.Context(command, info_name=topic, parent=main) if topic else main)
+    )

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON document
 
 
-@click.command("profile", cls=GroupedCommand, short_help="Find where the time of a training step goes.")
+@click.command(
+    "profile", cls=GroupedCommand, short_help="Find where the time of a training step goes."
+)
 @click.argument("recipe")
 @click.option(
     "--seconds",
@@ -29,12 +31,14 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
 @click.option("--trace", "traces", is_flag=True, help="Also record a trace of a few steps.")
 @setup_option
 @measures
-def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> ExitCode:
+def profile_command(
+    recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any
+) -> ExitCode:
     """Find where the time of a step of RECIPE goes.
 
-    A step is one update of the weights, from one batch. The profile times input, dispatch, forward, backward and
-    update, and every layer unless a compiler merges them. It names the bottleneck and what limits it. Nothing else is
-    trained; the profile is stored like a run.
+    A step is one update of the weights, from one batch. The profile times input, dispatch, forward,
+    backward and update, and every layer unless a compiler merges them. It names the bottleneck and
+    what limits it. Nothing else is trained; the profile is stored like a run.
 
     --trace adds the longest operations, measured in a separate process, and a trace for a browser.
 
@@ -57,14 +61,27 @@ def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measur
 
     def next_profile(done: "Sequence[SeriesRun]") -> "tuple[RunRequest, str] | None":
         left = asked[len(done) :]
-        return (profile_request(request, left[0]), "") if left else None  # made now: its time is that of its beginning
+        return (
+            (profile_request(request, left[0]), "") if left else None
+        )  # made now: its time is that of its beginning
 
     series = make_runs(next_profile, lambda one, label: runs.make(one))
     for run, profile in zip(series.runs, asked, strict=False):
         if run.rejection:
             click.echo(f"Error: no {_NAMES[profile.kind]}: {run.rejection}", err=True)
     if measuring.as_json:
-        found = {one.result.request.profile.kind: one for one in series.outcomes if one.result.request.profile}
-        echo_json({name: found[kind].document() if kind in found else None for kind, name in _NAMES.items()})
+        found = {
+            one.result.request.profile.kind: one
+            for one in series.outcomes
+            if one.result.request.profile
+        }
+        echo_json(
+            {
+                name: found[kind].document() if kind in found else None
+                for kind, name in _NAMES.items()
+            }
+        )
     is_whole = len(series.runs) == len(asked) and all(run.is_finished for run in series.runs)
-    return exit_code(has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted and not is_whole)
+    return exit_code(
+        has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted and not is_whole
+    )

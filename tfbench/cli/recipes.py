@@ -17,8 +17,8 @@ from tfbench.wording import shorten_lines
 def list_command(output_format: str) -> None:
     """List the recipes, models and data sets.
 
-    Commands take these recipes by name, and your own by path. A model or data set may also be a function of your own,
-    "my_package.nets:build_model".
+    Commands take these recipes by name, and your own by path. A model or data set may also be a
+    function of your own, "my_package.nets:build_model".
 
     \b
     tfbench list
@@ -27,17 +27,25 @@ def list_command(output_format: str) -> None:
     from tfbench.recipe.files import list_recipes
     from tfbench.report.table import Section, facts
 
-    recipes = [(name, read_toml(path)["recipe"]["title"], str(path)) for name, path in list_recipes().items()]
+    recipes = [
+        (name, read_toml(path)["recipe"]["title"], str(path))
+        for name, path in list_recipes().items()
+    ]
     models, datasets = registry.list_names("models"), registry.list_names("datasets")
     if output_format == "json":
         contents = {
-            "recipes": [{"name": name, "title": title, "path": path} for name, title, path in recipes],
+            "recipes": [
+                {"name": name, "title": title, "path": path} for name, title, path in recipes
+            ],
             "models": [{"name": name, "summary": line} for name, line in models.items()],
             "datasets": [{"name": name, "summary": line} for name, line in datasets.items()],
         }
         echo_json(contents)
         return
-    hint = "`tfbench show RECIPE` prints a network, or a recipe to edit (--toml). `tfbench run RECIPE` trains it."
+    hint = (
+        "`tfbench show RECIPE` prints a network, or a recipe to edit (--toml). `tfbench run RECIPE`"
+        " trains it."
+    )
     sections = [
         Section("Recipes", tables=(facts((name, title) for name, title, _ in recipes),)),
         Section("Models", tables=(facts(models.items()),)),
@@ -69,12 +77,19 @@ def validate_command(
     tfbench validate mine.toml --allow-code
     tfbench validate recipes/*.toml --set training.backend=jax
     """
-    problems = {recipe: _find_problems(recipe, overrides, allows_code=allows_code) for recipe in recipes}
+    problems = {
+        recipe: _find_problems(recipe, overrides, allows_code=allows_code) for recipe in recipes
+    }
     if output_format == "json":
-        found = [{"name": name, "ok": not listed, "problems": listed} for name, listed in problems.items()]
+        found = [
+            {"name": name, "ok": not listed, "problems": listed}
+            for name, listed in problems.items()
+        ]
         echo_json({"recipes": found})
     else:
-        echo_lines(line for recipe, found in problems.items() for line in found or [f"{recipe}: ok"])
+        echo_lines(
+            line for recipe, found in problems.items() for line in found or [f"{recipe}: ok"]
+        )
     return ExitCode.USAGE if any(problems.values()) else ExitCode.DONE
 
 

@@ -19,8 +19,20 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 
 @click.command("report", short_help="Write a comparison as one HTML file.")
 @selection_options
-@click.option("-o", "--output", type=FILE, default=Path("tfbench-report.html"), metavar="FILE", help="- is stdout.")
-@click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
+@click.option(
+    "-o",
+    "--output",
+    type=FILE,
+    default=Path("tfbench-report.html"),
+    metavar="FILE",
+    help="- is stdout.",
+)
+@click.option(
+    "--plots",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write PNG files, too.",
+)
 def report_command(
     output: Path,
     plots: Path | None,
@@ -29,9 +41,9 @@ def report_command(
 ) -> None:
     """Write a comparison of runs as one self-contained HTML file.
 
-    It overwrites an older report, but no other file. RUN is an id, its beginning, a run's name, or @last. The report
-    holds the verdict, the table, plots, published figures, warnings, the environment, and the commands to repeat it.
-    For several machines, it also shows their costs.
+    It overwrites an older report, but no other file. RUN is an id, its beginning, a run's name, or
+    @last. The report holds the verdict, the table, plots, published figures, warnings, the
+    environment, and the commands to repeat it. For several machines, it also shows their costs.
 
     \b
     tfbench report --sweep @last
@@ -53,10 +65,15 @@ def report_command(
     contents = gather_contents(store, comparison, compared.plan, created=time.time())
     data, quiet = render_report(contents).encode(), is_stdout(output)
     write_to(output, data)
-    echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.2f} MB."], err=quiet)
+    echo_lines(
+        [f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.2f} MB."],
+        err=quiet,
+    )
     if plots:
         written = write_plots(contents.plots, plots)
-        echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
+        echo_lines(
+            [f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet
+        )
     end_with_unreadable(contents.comparison.unreadable)
 
 

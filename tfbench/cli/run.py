@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 _worker_options = stack(
     click.option("--workers", type=count(1, 4096), help="Start N workers on this machine."),
-    click.option("--coordinator", metavar="HOST:PORT", help="Address of worker 0; on TensorFlow, of all workers."),
+    click.option(
+        "--coordinator",
+        metavar="HOST:PORT",
+        help="Address of worker 0; on TensorFlow, of all workers.",
+    ),
     click.option("--num-workers", type=count(1, 4096), help="Workers on all machines."),
     click.option("--worker-index", type=count(0, 4095), help="Number of this worker, from 0."),
 )
@@ -40,16 +44,36 @@ _worker_options = stack(
 @_worker_options
 @click.option("--epochs", metavar="N", type=int, help="Passes over the training data.")
 @click.option("--steps", metavar="N", type=int, help="Stop after the warm-up and N more steps.")
-@click.option("--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds.")
-@click.option("--seed", metavar="N", type=int, help="Seed for weights, data order and synthetic data.")
 @click.option(
-    "--checkpoint-every", "checkpoint_every_epochs", metavar="N", type=int, help="Keep a checkpoint every N epochs."
+    "--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds."
 )
-@click.option("--save-model", "saves_model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
-@click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
+@click.option(
+    "--seed", metavar="N", type=int, help="Seed for weights, data order and synthetic data."
+)
+@click.option(
+    "--checkpoint-every",
+    "checkpoint_every_epochs",
+    metavar="N",
+    type=int,
+    help="Keep a checkpoint every N epochs.",
+)
+@click.option(
+    "--save-model",
+    "saves_model",
+    is_flag=True,
+    default=None,
+    help="Keep the trained model as model.keras.",
+)
+@click.option(
+    "--fast", is_flag=True, help="First find the fastest settings in short runs, and use them."
+)
 @click.option("--repeats", type=count(1, 10_000), help="Run N times, and show a 95 % interval.")
-@click.option("--until-precise", type=read_share, help="Repeat until the speed is known to within SHARE.")
-@click.option("--vary-seed", is_flag=True, help="Give each repeat its own seed, counted up from the recipe's.")
+@click.option(
+    "--until-precise", type=read_share, help="Repeat until the speed is known to within SHARE."
+)
+@click.option(
+    "--vary-seed", is_flag=True, help="Give each repeat its own seed, counted up from the recipe's."
+)
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
 @measures
 def run_command(
@@ -63,14 +87,18 @@ def run_command(
     measuring: Measuring,
     **direct: Any,
 ) -> ExitCode:
-    """Train and measure RECIPE: a recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
+    """Train and measure RECIPE.
 
-    The model trains in its own process. A journal and MLflow keep every epoch. With --repeats, several processes do
-    the same one after another, and the result is their mean with a 95 % interval. With --until-precise, they stop
-    when the interval of the speed is within ± SHARE, after at most --repeats runs (20).
+    A recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
 
-    On several machines, run the same command on each. Slurm, MPI and torchrun set which worker each one is; otherwise
-    use --coordinator, --num-workers and --worker-index. TensorFlow needs the addresses of all workers, with commas.
+    The model trains in its own process. A journal and MLflow keep every epoch. With --repeats,
+    several processes do the same one after another, and the result is their mean with a 95 %
+    interval. With --until-precise, they stop when the interval of the speed is within ± SHARE,
+    after at most --repeats runs (20).
+
+    On several machines, run the same command on each. Slurm, MPI and torchrun set which worker each
+    one is; otherwise use --coordinator, --num-workers and --worker-index. TensorFlow needs the
+    addresses of all workers, with commas.
 
     \b
     Examples:
@@ -95,12 +123,18 @@ def run_command(
     from tfbench.runs.run_maker import find_earlier_place
 
     if resume:
-        require_absent("--resume continues one run as it was", "recipe", "repeats", "until_precise", "fast")
+        require_absent(
+            "--resume continues one run as it was", "recipe", "repeats", "until_precise", "fast"
+        )
     plan = _read_repeats(repeats, until_precise, varies_seed=vary_seed)
     workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
-    request = _with_workers(measuring.make_request(recipe, direct, resume=resume, name=name), **workers)
+    request = _with_workers(
+        measuring.make_request(recipe, direct, resume=resume, name=name), **workers
+    )
     if request.worker_rank:
-        require_absent("on several machines, a command makes one run", "repeats", "until_precise", "fast")
+        require_absent(
+            "on several machines, a command makes one run", "repeats", "until_precise", "fast"
+        )
         if request.worker_rank.index:
             return _make_other_worker(request, measuring)
     runs = ShownRuns(measuring, find_earlier_place(measuring.store, request))
@@ -113,22 +147,31 @@ def run_command(
         echo_json(outcome.document())
     has_failed = outcome.result.status != "FINISHED"
     is_kept = outcome.tracked or runs.maker.tracker is None
-    return exit_code(has_failed=has_failed, was_interrupted=outcome.was_interrupted and (has_failed or not is_kept))
+    return exit_code(
+        has_failed=has_failed,
+        was_interrupted=outcome.was_interrupted and (has_failed or not is_kept),
+    )
 
 
-def _read_repeats(repeats: int | None, until_precise: float | None, *, varies_seed: bool) -> "RepeatPlan | None":
+def _read_repeats(
+    repeats: int | None, until_precise: float | None, *, varies_seed: bool
+) -> "RepeatPlan | None":
     """Returns how often to repeat a run; None: it is one run."""
     from tfbench.runs.series import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
 
     if until_precise is not None:
         least, most = MIN_PRECISE_REPEATS, repeats or DEFAULT_MAX_REPEATS
         if most < least:
-            raise click.UsageError(f"--repeats: must be {least} or more with --until-precise. Received: {most}.")
+            raise click.UsageError(
+                f"--repeats: must be {least} or more with --until-precise. Received: {most}."
+            )
         return RepeatPlan(num=least, max_num=most, precision=until_precise, varies_seed=varies_seed)
     if repeats is not None:
         return RepeatPlan(num=repeats, max_num=repeats, varies_seed=varies_seed)
     if varies_seed:
-        raise click.UsageError("--vary-seed needs --repeats or --until-precise; for one run there is --seed.")
+        raise click.UsageError(
+            "--vary-seed needs --repeats or --until-precise; for one run there is --seed."
+        )
     return None
 
 
@@ -144,7 +187,9 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
     sections += [warnings_section(series.warnings)] if series.warnings else []
     for last in series.outcomes[-1:]:
         sections += short_warnings((), last.notes)
-        sections.append(next_section(last.result, last.tracked, str(last.journal), server=runs.maker.server))
+        sections.append(
+            next_section(last.result, last.tracked, str(last.journal), server=runs.maker.server)
+        )
     runs.open_console().show_sections(sections)
     if runs.as_json:
         echo_json(repeats_document(summary) | {"runs": [run.document() for run in series.outcomes]})
@@ -152,7 +197,10 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
 
 
 def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "Run":
-    """Makes a short run of --fast, shown on stderr; says why one that tries something else cannot be made."""
+    """Makes a short run of --fast, shown on stderr.
+
+    Says why one that tries something else cannot be made.
+    """
     try:
         return runs.make_brief(request, label, is_aside=True)
     except TfbenchError as error:
@@ -162,7 +210,9 @@ def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label:
 
 
 def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
-    """Returns a request that says how many workers there are, and which of them is started here unless all are.
+    """Returns a request with the number of workers and the one started here.
+
+    Without a `worker_rank`, all workers are started here.
 
     Args:
         request: What is to be run.
@@ -177,7 +227,9 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
 
     recipe = request.recipe
     if recipe.distribution.strategy != "multi_worker":
-        require_absent(f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given)
+        require_absent(
+            f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given
+        )
         return request
     number, rank = find_rank(recipe, os.environ, **given)
     distribution = dataclasses.replace(recipe.distribution, num_workers=number)
@@ -187,17 +239,32 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
 
 
 def _make_other_worker(request: "RunRequest", measuring: Measuring) -> ExitCode:
-    """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
+    """Runs one worker, reports what came of it, and returns the exit code.
+
+    Another command tracks the worker's run.
+    """
     from tfbench.records.observer import Observer
 
     index = request.worker_rank.index if request.worker_rank else 0
-    outcome = measuring._replace(no_mlflow=True).open_maker().make(request, Observer(), measuring.limits)
+    outcome = (
+        measuring._replace(no_mlflow=True).open_maker().make(request, Observer(), measuring.limits)
+    )
     status, reason, journal = outcome.status, outcome.reason, outcome.journal
     num_workers = request.recipe.distribution.num_workers
     if measuring.as_json:
-        document = {"worker_index": index, "num_workers": num_workers, "status": status, "reason": reason}
+        document = {
+            "worker_index": index,
+            "num_workers": num_workers,
+            "status": status,
+            "reason": reason,
+        }
         echo_json(document | {"journal": str(journal)})
     else:
-        echo_lines([f"worker {index} of {num_workers}: {status}{reason and f': {reason}'}. Its journal: {journal}"])
+        echo_lines(
+            [
+                f"worker {index} of {num_workers}: {status}{reason and f': {reason}'}. Its journal:"
+                f" {journal}"
+            ]
+        )
     has_failed = status != "FINISHED"
     return exit_code(has_failed=has_failed, was_interrupted=has_failed and outcome.was_interrupted)

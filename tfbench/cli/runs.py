@@ -1,4 +1,7 @@
-"""`tfbench runs`, `diff`, `export`, `import` and `recover`: what is stored, and where it is to go."""
+"""`tfbench runs`, `diff`, `export`, `import` and `recover`.
+
+What is stored, and where it is to go.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,17 +41,25 @@ _STATUSES = ("finished", "failed", "killed", "running", "incomplete", "unreadabl
 @click.command("runs", short_help="List runs and sweeps, or show one run in full.")
 @click.argument("run", required=False)
 @click.option("--recipe", metavar="NAME", help="Show only this recipe.")
-@click.option("--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Show only this status.")
+@click.option(
+    "--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Show only this status."
+)
 @click.option("--limit", type=count(1), default=20, help="Maximum number of entries.")
 @store_option
 @format_option
 def runs_command(
-    run: str | None, recipe: str | None, status: str | None, limit: int, store: "Store", output_format: str
+    run: str | None,
+    recipe: str | None,
+    status: str | None,
+    limit: int,
+    store: "Store",
+    output_format: str,
 ) -> None:
     """List runs, sweeps, repeats and profiles, newest first; or show one RUN in full.
 
-    Other commands accept these ids or their beginnings. @last is the newest run; as --sweep @last, the newest sweep. A
-    crossover is listed as a sweep. INCOMPLETE: some runs of a sweep are missing; `tfbench sweep --resume ID` runs them.
+    Other commands accept these ids or their beginnings. @last is the newest run; as --sweep @last,
+    the newest sweep. A crossover is listed as a sweep. INCOMPLETE: some runs of a sweep are
+    missing; `tfbench sweep --resume ID` runs them.
 
     \b
     tfbench runs
@@ -68,8 +79,12 @@ def runs_command(
         echo_json({"runs": found[:limit]})
         return
     if not found:
-        click.echo(f"Store {store.root} holds {'none of these' if recipe or status else 'no runs'}.")
-        click.echo(f"`{store.command('sweep', '--quick')}` makes some; --store names another store.")
+        click.echo(
+            f"Store {store.root} holds {'none of these' if recipe or status else 'no runs'}."
+        )
+        click.echo(
+            f"`{store.command('sweep', '--quick')}` makes some; --store names another store."
+        )
         return
     echo_sections([history_section(found[:limit])])
     if len(found) > limit:
@@ -115,8 +130,8 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
 def diff_command(first: str, second: str, store: "Store", output_format: str) -> None:
     """Show what differs between two runs: results, and what may have caused it.
 
-    RUN is an id, its beginning, a run's name, or @last. Differences that make a comparison unfair come first: XLA,
-    precision, data, batch size, versions, machine.
+    RUN is an id, its beginning, a run's name, or @last. Differences that make a comparison unfair
+    come first: XLA, precision, data, batch size, versions, machine.
 
     \b
     tfbench diff 3f2a 9c1b
@@ -144,8 +159,8 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
 def export_command(run: str, output: Path | None, store: "Store") -> None:
     """Write a run to a file that `tfbench import` reads, here or on another machine.
 
-    RUN is an id, its beginning, a run's name, or @last. The file is the run's journal: everything that was measured,
-    as lines of JSON.
+    RUN is an id, its beginning, a run's name, or @last. The file is the run's journal: everything
+    that was measured, as lines of JSON.
 
     \b
     tfbench export @last
@@ -158,7 +173,11 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     run_id = store.find(run)
     records = read_records(store.journal_path(run_id))
     if not any(record["kind"] == "exit" for record in records):
-        click.echo(f"Warning: run {run_id} has no end, so the file is incomplete. `tfbench recover` adds it.", err=True)
+        click.echo(
+            f"Warning: run {run_id} has no end, so the file is incomplete. `tfbench recover`"
+            " adds it.",
+            err=True,
+        )
     data = json_lines.whole_lines(store.journal_path(run_id).read_bytes())
     target = output or Path(f"{run_id}.jsonl")
     require_free(target)
@@ -172,11 +191,16 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
 @tracking_uri_option
 @click.option("--experiment", default="tfbench", help="MLflow experiment to put the runs in.")
 @store_option
-def import_command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store: "Store") -> None:
-    """Import runs that `tfbench export` wrote, here or on another machine, into the store and MLflow.
+def import_command(
+    files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store: "Store"
+) -> None:
+    """Import runs from files of `tfbench export` into the store and MLflow.
 
-    Runs that are in the store already, or that have not ended, are skipped. If one of the files is damaged, none is
-    imported. Runs of a sweep whose plan is in the store, such as tasks from other machines, become part of that sweep.
+    The files may come from this machine or another one.
+
+    Runs that are in the store already, or that have not ended, are skipped. If one of the files is
+    damaged, none is imported. Runs of a sweep whose plan is in the store, such as tasks from other
+    machines, become part of that sweep.
 
     \b
     tfbench import run.jsonl
@@ -192,24 +216,32 @@ def import_command(files: tuple[Path, ...], tracking_uri: str | None, experiment
     runs = import_journals(store, files, tracker_maker(store, tracking_uri), state)
     _show_recovered(runs)
     for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
-        click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")
+        click.echo(
+            f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it."
+        )
     _end_with(store, runs, tracking_uri)
 
 
 @click.command("recover", short_help="Send missing runs to MLflow.")
 @store_option
-@click.option("--all", "everything", is_flag=True, help="Send every run again, such as to a new database.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Send every run again, such as to a new database."
+)
 @asked_uri_option
 @format_option
-def recover_command(store: "Store", everything: bool, tracking_uri: str | None, output_format: str) -> None:
+def recover_command(
+    store: "Store", everything: bool, tracking_uri: str | None, output_format: str
+) -> None:
     """Send missing runs to MLflow.
 
-    A run can be missing because the tracking server was down, the disk was full, or tfbench was killed. A run that
-    stopped without an end record is marked KILLED. A run that is still going is skipped. Runs that cannot be read are
-    listed at the end, with exit code 2. You can repeat the command safely.
+    A run can be missing because the tracking server was down, the disk was full, or tfbench was
+    killed. A run that stopped without an end record is marked KILLED. A run that is still going is
+    skipped. Runs that cannot be read are listed at the end, with exit code 2. You can repeat the
+    command safely.
 
-    Runs are sent to a server only if you name it: the store may come from somebody else, and your MLflow password or
-    token would be sent along. tfbench gives up on a server after two timeouts (MLFLOW_HTTP_REQUEST_TIMEOUT, or 10 s).
+    Runs are sent to a server only if you name it: the store may come from somebody else, and your
+    MLflow password or token would be sent along. tfbench gives up on a server after two timeouts
+    (MLFLOW_HTTP_REQUEST_TIMEOUT, or 10 s).
 
     \b
     tfbench recover
@@ -244,12 +276,15 @@ def _show_recovered(runs: "list[RecoveredRun]") -> None:
 
 
 def _end_with(store: "Store", runs: "list[RecoveredRun]", named: str | None) -> None:
-    """Ends the command with exit code 2 if a run could not be brought into MLflow; `named` is the server given."""
+    """Ends the command with exit code 2 if a run could not be brought into MLflow.
+
+    `named` is the server given.
+    """
     from tfbench.report.run.sections import recovery_command
 
     failed = sum(run.status == "failed" for run in runs)
     if failed:
         raise TrackingError(
-            f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "
-            f"`{recovery_command(store.root, named)}` tries again."
+            f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was"
+            f" measured is lost. `{recovery_command(store.root, named)}` tries again."
         )

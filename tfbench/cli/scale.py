@@ -12,10 +12,24 @@ from tfbench.errors import ExitCode
 
 @click.command("scale", cls=GroupedCommand, short_help="Find out whether more devices help.")
 @click.argument("recipe")
-@click.option("--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 2,4; 1 is added.")
+@click.option(
+    "--replicas",
+    required=True,
+    metavar="N,N,...",
+    help="Numbers of devices, such as 2,4; 1 is added.",
+)
 @click.option("--modes", metavar="MODE,...", default="data", help="How devices share the work.")
-@click.option("--strong/--weak", "is_strong", default=True, help="Divide the batch, or give each device a whole one.")
-@click.option("--devices", type=click.Choice(["gpu", "cpu"]), help="cpu: they share cores. [default: gpu, if any]")
+@click.option(
+    "--strong/--weak",
+    "is_strong",
+    default=True,
+    help="Divide the batch, or give each device a whole one.",
+)
+@click.option(
+    "--devices",
+    type=click.Choice(["gpu", "cpu"]),
+    help="cpu: they share cores. [default: gpu, if any]",
+)
 @batch_size_option("Samples per step: over all devices; with --weak, on each.")
 @plan_options(seconds=5)
 @measures
@@ -33,11 +47,12 @@ def scale_command(
 ) -> ExitCode:
     """Find out whether RECIPE trains faster on more devices.
 
-    This compares one device with 2, 4, ... devices, which take turns in each round. Modes: data (each device has a
-    replica and a part of each batch), workers (the same, with one process per device), model (a part of the weights),
-    hybrid (parts of both). The table shows the speed-up, the step time, what devices exchange per step, and the share
-    of the input pipeline. If each device has its own hardware, it also shows the efficiency. The result is a sweep:
-    `tfbench sweep --resume ID` runs what is missing, and `tfbench report --sweep ID` draws it.
+    This compares one device with 2, 4, ... devices, which take turns in each round. Modes: data
+    (each device has a replica and a part of each batch), workers (the same, with one process per
+    device), model (a part of the weights), hybrid (parts of both). The table shows the speed-up,
+    the step time, what devices exchange per step, and the share of the input pipeline. If each
+    device has its own hardware, it also shows the efficiency. The result is a sweep: `tfbench sweep
+    --resume ID` runs what is missing, and `tfbench report --sweep ID` draws it.
 
     \b
     tfbench scale mnist_mlp --data synthetic --replicas 1,2
@@ -53,12 +68,19 @@ def scale_command(
     from tfbench.sweeps.sweep import new_sweep
 
     counts, chosen = parse_replicas(replicas), parse_modes(modes)
-    request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
+    request = measuring.make_request(
+        recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds
+    )
     training = request.recipe.training
     plan = plan_scaling(
         request,
         counts,
-        choose_kind(devices, counts, 0 if devices == "cpu" else count_gpus(training.backend), training.backend),
+        choose_kind(
+            devices,
+            counts,
+            0 if devices == "cpu" else count_gpus(training.backend),
+            training.backend,
+        ),
         modes=chosen,
         per_replica_batch_size=None if is_strong else training.global_batch_size,
         **planning,

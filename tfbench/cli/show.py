@@ -17,24 +17,31 @@ if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
     from tfbench.records.model_table import ModelTable
 
-_TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
+_TIMEOUT_SECONDS = (
+    300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
+)
 
 
 @click.command("show", short_help="Print a network layer by layer.")
 @click.argument("recipe")
 @set_option
 @allow_code_option
-@click.option("--toml", "as_toml", is_flag=True, help="Print the recipe, with every key and its meaning.")
+@click.option(
+    "--toml", "as_toml", is_flag=True, help="Print the recipe, with every key and its meaning."
+)
 @format_option
 def show_command(
     recipe: str, overrides: "dict[str, Any]", allows_code: bool, as_toml: bool, output_format: str
 ) -> None:
-    """Print a recipe's network: for each layer its outputs, weights, input and floating-point operations.
+    """Print a recipe's network.
 
-    RECIPE is a shipped recipe's name or a file. No data is loaded and nothing is trained. FLOPs are those of the
-    forward pass, for one sample: two for each multiply-accumulate of convolutions, dense, locally connected, recurrent
-    and attention layers. "training" adds the gradients: none for the first layer's input, none for frozen weights.
-    "weights" leaves out biases and batch normalisation. The text of --toml is a recipe: start your own from it.
+    For each layer its outputs, weights, input and floating-point operations.
+
+    RECIPE is a shipped recipe's name or a file. No data is loaded and nothing is trained. FLOPs are
+    those of the forward pass, for one sample: two for each multiply-accumulate of convolutions,
+    dense, locally connected, recurrent and attention layers. "training" adds the gradients: none
+    for the first layer's input, none for frozen weights. "weights" leaves out biases and batch
+    normalisation. The text of --toml is a recipe: start your own from it.
 
     \b
     tfbench show mnist_cnn
@@ -44,7 +51,9 @@ def show_command(
     tfbench show nets.py:build_model --toml > mine.toml
     """
     if as_toml and output_format == "json":
-        raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
+        raise click.UsageError(
+            '--toml and --format json exclude each other; the JSON holds the recipe as "recipe".'
+        )
     from tfbench.recipe.files import find_recipe, load_recipe
     from tfbench.recipe.tables import list_meanings, to_tables
     from tfbench.recipe.toml_text import format_toml
@@ -54,7 +63,9 @@ def show_command(
     resolved = load_recipe(find_recipe(recipe), overrides)
     if as_toml:
         # As bytes: it is to read back as the same recipe, addresses with all that is in them.
-        click.echo(clean(format_toml(to_tables(resolved), list_meanings(resolved))).encode(), nl=False)
+        click.echo(
+            clean(format_toml(to_tables(resolved), list_meanings(resolved))).encode(), nl=False
+        )
         return
     table = _ask_for_table(resolved, allows_code=allows_code or registry.is_code(recipe))
     if output_format == "json":
@@ -72,8 +83,8 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
 
     if registry.is_code(recipe.dataset.name):
         raise RecipeError(
-            f"dataset.name: `tfbench show` loads no data, and needs the shapes of {recipe.dataset.name}. "
-            "To print the recipe, use `tfbench show --toml`."
+            "dataset.name: `tfbench show` loads no data, and needs the shapes of"
+            f" {recipe.dataset.name}. To print the recipe, use `tfbench show --toml`."
         )
     require_code_allowed(recipe, allows_code=allows_code)
     settings = {
@@ -81,16 +92,21 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
         "KERAS_BACKEND": "tensorflow",
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
-    question = json.dumps({"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code})
+    question = json.dumps(
+        {"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code}
+    )
     try:
         tell_waiting("building the network")
         done = children.ask(
-            "tfbench.worker.model_table", question=question, timeout=_TIMEOUT_SECONDS, settings=settings
+            "tfbench.worker.model_table",
+            question=question,
+            timeout=_TIMEOUT_SECONDS,
+            settings=settings,
         )
     except subprocess.TimeoutExpired as error:
         raise RecipeError(
-            f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show --toml` prints the "
-            "recipe without building it."
+            f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show"
+            " --toml` prints the recipe without building it."
         ) from error
     return parse_report(done.stdout, done.stderr, done.returncode)
 

@@ -29,25 +29,57 @@ _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = {"dataset.data": "synthetic", "measurement.checks": False}
 # Parameters that plan a sweep.
 _PLANNING = (
-    *("recipe", "variations", "setups", "aa", "refine", "step", "num_rounds", "seconds", "full", "quick"),
-    *("backend", "data", "data_dir", "overrides", "time_budget_seconds", "run_timeout_seconds", "memory_limit_bytes"),
+    *(
+        "recipe",
+        "variations",
+        "setups",
+        "aa",
+        "refine",
+        "step",
+        "num_rounds",
+        "seconds",
+        "full",
+        "quick",
+    ),
+    *(
+        "backend",
+        "data",
+        "data_dir",
+        "overrides",
+        "time_budget_seconds",
+        "run_timeout_seconds",
+        "memory_limit_bytes",
+    ),
 )
 
 _cluster_options = stack(
     click.option("--ray", metavar="ADDRESS", help="Run on a Ray cluster: auto, or HOST:6379."),
     click.option(
-        "--plan", "plan_path", type=FILE, metavar="FILE", help="Write the plan for a scheduler, and run nothing."
+        "--plan",
+        "plan_path",
+        type=FILE,
+        metavar="FILE",
+        help="Write the plan for a scheduler, and run nothing.",
     ),
-    click.option("--task", type=int, metavar="N", help="Run task N of the plan in --plan FILE on this machine."),
+    click.option(
+        "--task",
+        type=int,
+        metavar="N",
+        help="Run task N of the plan in --plan FILE on this machine.",
+    ),
 )
 
 
-@click.command("sweep", cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
+@click.command(
+    "sweep", cls=GroupedCommand, short_help="Compare devices and strategies over several sizes."
+)
 @click.argument("recipe", required=False)
 @setup_options()
 @click.option("--aa", is_flag=True, help="Compare a setup with itself (A/A test).")
 @plan_options(seconds=5)
-@click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
+@click.option(
+    "--full", is_flag=True, help="Train each run to the recipe's epochs, validation included."
+)
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about a minute.")
 @click.option("--resume", metavar="ID", help="Run what a sweep, or @last, is missing.")
 @_cluster_options
@@ -67,13 +99,15 @@ def sweep_command(
 ) -> ExitCode:
     """Run RECIPE over several sizes, under several strategies and devices, and compare.
 
-    Is my GPU worth it? Without --setup, this compares the devices of your machine: CPU, one GPU, and all GPUs.
+    Is my GPU worth it? Without --setup, this compares the devices of your machine: CPU, one GPU,
+    and all GPUs.
 
-    A setup is a strategy and its devices, such as "mirrored gpu:0,gpu:1". The strategy "default" is plain Keras;
-    "one_device" and "mirrored" are those of tf.distribute. Further words apply to this setup alone: "default cpu:0
-    backend=jax". Each round runs every setup once at every size. Each run has its own process. The setups take turns,
-    so that drift of the machine affects all of them. A failed run is a result, and the sweep continues. If a sweep is
-    interrupted, `tfbench sweep --resume ID` runs what is missing.
+    A setup is a strategy and its devices, such as "mirrored gpu:0,gpu:1". The strategy "default" is
+    plain Keras; "one_device" and "mirrored" are those of tf.distribute. Further words apply to this
+    setup alone: "default cpu:0 backend=jax". Each round runs every setup once at every size. Each
+    run has its own process. The setups take turns, so that drift of the machine affects all of
+    them. A failed run is a result, and the sweep continues. If a sweep is interrupted, `tfbench
+    sweep --resume ID` runs what is missing.
 
     \b
     tfbench sweep --quick
@@ -105,7 +139,9 @@ def sweep_command(
         raise click.UsageError("--ray and --plan exclude each other. Leave one out.")
     if task is not None:
         if recipe or not plan_path:
-            raise click.UsageError("--task makes a task of a plan: tfbench sweep --plan FILE --task N --store DIR")
+            raise click.UsageError(
+                "--task makes a task of a plan: tfbench sweep --plan FILE --task N --store DIR"
+            )
         return _make_task(plan_path, task, measuring)
     if resume:
         require_absent("--resume uses the plan of the sweep", *_PLANNING, "plan_path")
@@ -115,17 +151,28 @@ def sweep_command(
             raise click.UsageError(f"--ray cannot resume a sweep with {option}. Leave out --ray.")
         return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
     if quick:
-        recipe, planning["variations"] = recipe or _QUICK_RECIPE, planning["variations"] or (_QUICK_VARIATION,)
+        recipe, planning["variations"] = (
+            recipe or _QUICK_RECIPE,
+            planning["variations"] or (_QUICK_VARIATION,),
+        )
         measuring = measuring._replace(overrides=_QUICK_VALUES | measuring.overrides)
         seconds = seconds if is_given("seconds") else _QUICK_SECONDS
     if recipe is None:
-        raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none.")
+        raise click.UsageError(
+            "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none."
+        )
     if full:
         require_absent("--full trains to the recipe's epochs", "seconds")
     if ray or plan_path:
-        require_absent("other machines support neither a time budget nor refinement", "time_budget_seconds", "refine")
+        require_absent(
+            "other machines support neither a time budget nor refinement",
+            "time_budget_seconds",
+            "refine",
+        )
         if not planning["setups"]:
-            raise click.UsageError("Missing option '--setup': the devices of other machines are not known here.")
+            raise click.UsageError(
+                "Missing option '--setup': the devices of other machines are not known here."
+            )
     request = measuring.make_request(recipe, steady_seconds=None if full else seconds)
     plan = make_plan(request, measuring, **planning)
     planned = new_sweep(measuring.store, plan)
@@ -134,7 +181,9 @@ def sweep_command(
     return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
 
 
-@click.command("crossover", cls=GroupedCommand, short_help="Find the size above which one setup is faster.")
+@click.command(
+    "crossover", cls=GroupedCommand, short_help="Find the size above which one setup is faster."
+)
 @click.argument("recipe")
 @click.option("--between", nargs=2, metavar="SETUP SETUP", help="The two setups to compare.")
 @setup_options(refine=10)
@@ -153,10 +202,10 @@ def crossover_command(
 ) -> ExitCode:
     """Find the size above which the second of two setups is faster than the first.
 
-    This is `tfbench sweep` with --refine. It measures a coarse grid over KEY=LOW..HIGH (or the values of KEY=A,B,C).
-    Then it adds values where the faster setup changes, until neighbours are within 10 %. If the key is a list, every
-    item gets the value. A value at which a run fails ends the range. Ctrl-C keeps what was measured; `tfbench sweep
-    --resume` continues.
+    This is `tfbench sweep` with --refine. It measures a coarse grid over KEY=LOW..HIGH (or the
+    values of KEY=A,B,C). Then it adds values where the faster setup changes, until neighbours are
+    within 10 %. If the key is a list, every item gets the value. A value at which a run fails ends
+    the range. Ctrl-C keeps what was measured; `tfbench sweep --resume` continues.
 
     \b
     tfbench crossover mnist_mlp --data synthetic \\
@@ -173,11 +222,15 @@ def crossover_command(
     named = (*(between or ()), *setups)
     if len(named) != 2:
         raise click.UsageError("Name the two setups to compare: --between SETUP SETUP.")
-    request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
+    request = measuring.make_request(
+        recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds
+    )
     plan = make_plan(request, measuring, setups=named, **planning)
     if len(plan.setups) < 2:  # also where one names the backend that both have
         raise click.UsageError(f'both setups are "{plan.setups[0].label}". Name two.')
-    return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run, is_crossover=True)
+    return make_sweep(
+        new_sweep(measuring.store, plan), measuring, dry_run=dry_run, is_crossover=True
+    )
 
 
 def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCode:
@@ -191,16 +244,23 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
     with planned.log:
         tasks = list_tasks(plan)
     of_kinds = {
-        kind: [task.number for task in tasks if task.machine == kind] for kind in (task.machine for task in tasks)
+        kind: [task.number for task in tasks if task.machine == kind]
+        for kind in (task.machine for task in tasks)
     }
     show_plan(
         plan,
         0,
         measuring,
         "",
-        f"{path} has tasks 0 to {len(tasks) - 1}, each for one machine that does nothing else meanwhile.",
-        *(f"  on {kind}: {','.join(map(str, numbers))}" for kind, numbers in of_kinds.items() if kind),
-        "This makes a task, then brings home what came of all of them, as often as you like, and shows it:",
+        f"{path} has tasks 0 to {len(tasks) - 1}, each for one machine that does nothing else"
+        " meanwhile.",
+        *(
+            f"  on {kind}: {','.join(map(str, numbers))}"
+            for kind, numbers in of_kinds.items()
+            if kind
+        ),
+        "This makes a task, then brings home what came of all of them, as often as you like, and"
+        " shows it:",
         f"  tfbench sweep --plan {path} --task N --store DIR",
         f"  {store.command('import')} DIR/journals/*.jsonl",
         f"  {store.command('compare', '--sweep', plan.sweep_id)}",
@@ -211,7 +271,10 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
 
 
 def _make_task(path: Path, number: int, measuring: Measuring) -> ExitCode:
-    """Makes a task of a plan's file on this machine, with data of its own or where the plan has it."""
+    """Makes one task of a plan file on this machine.
+
+    `--data-dir` takes precedence over the plan's data folder.
+    """
     from tfbench.report.run.series_console import SweepConsole
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_task, read_plan_file
@@ -223,9 +286,20 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> ExitCode:
     task = find_task(plan, number)
     has_own = is_given("data_dir")  # which wins over the plan's, and that over a variable
     data_dir = measuring.data_dir if has_own or not plan.data_dir else None
-    console = SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.runs))
+    console = SweepConsole(
+        plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.runs)
+    )
     maker = measuring._replace(no_mlflow=True).open_maker()
-    end = sweep.make_task(plan, task, maker, console, str(data_dir.absolute()) if data_dir else None)
+    end = sweep.make_task(
+        plan, task, maker, console, str(data_dir.absolute()) if data_dir else None
+    )
     if measuring.as_json:
-        echo_json({"id": plan.sweep_id, "task": number, "num_left": end.num_left, "num_failed": end.num_failed})
+        echo_json(
+            {
+                "id": plan.sweep_id,
+                "task": number,
+                "num_left": end.num_left,
+                "num_failed": end.num_failed,
+            }
+        )
     return exit_code(has_failed=end.num_failed > 0, was_interrupted=end.was_interrupted)

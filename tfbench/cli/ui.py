@@ -15,8 +15,18 @@ if TYPE_CHECKING:
 
 
 @click.command("ui", short_help="Look at the runs in MLflow.")
-@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="[default: the first free one from 5000 on]")
-@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="0.0.0.0: other machines too, no password.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="N",
+    help="[default: the first free one from 5000 on]",
+)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    help="0.0.0.0: other machines too, no password.",
+)
 @click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
 @click.option("--sweep", metavar="ID", help="Open the view of a sweep, or of @last.")
 @asked_uri_option
@@ -31,8 +41,8 @@ def ui_command(
 ) -> None:
     """Look at the runs in MLflow: speed by network size and batch size.
 
-    Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. If a sweep is on another
-    server, this prints its address there.
+    Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. If a
+    sweep is on another server, this prints its address there.
 
     \b
     tfbench ui
@@ -44,7 +54,9 @@ def ui_command(
     from tfbench.tracking.mlflow_view import OVERVIEW
 
     if sweep is None:
-        _serve(store, host, port, OVERVIEW, _find_experiment(store, experiment or DEFAULT_EXPERIMENT))
+        _serve(
+            store, host, port, OVERVIEW, _find_experiment(store, experiment or DEFAULT_EXPERIMENT)
+        )
         return
     require_absent("--sweep opens the experiment of its runs", "experiment")
     view, experiment_id, server = _find_view(store, sweep, tracking_uri)
@@ -56,7 +68,10 @@ def ui_command(
 
 
 def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, str, str | None]":
-    """Returns the view of a sweep, its experiment, and the server that has them; None: the store's own database."""
+    """Returns the view of a sweep, its experiment, and the server that has them; None.
+
+    The store's own database.
+    """
     from tfbench.report.run.sections import recovery_command
     from tfbench.store.sweep_log import find_sweep, read_sweep
     from tfbench.sweeps.show_in_mlflow import find_shown_sweep
@@ -75,9 +90,9 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
         echo_lines([f"Warning: {text}"], err=True)
     if elsewhere and not is_server(shown.tracking_uri):
         raise TrackingError(
-            f"sweep {plan.sweep_id} is tracked in {uri}, not in the store's own database, and its view is written "
-            f"there. Serve it with `mlflow server --backend-store-uri {uri}`, and open "
-            f"{view.url('', shown.experiment_id)} there."
+            f"sweep {plan.sweep_id} is tracked in {uri}, not in the store's own database, and its"
+            f" view is written there. Serve it with `mlflow server --backend-store-uri {uri}`, and"
+            f" open {view.url('', shown.experiment_id)} there."
         )
     return view, shown.experiment_id, elsewhere
 
@@ -92,7 +107,9 @@ def _serve(store: "Store", host: str, port: int | None, view: "View", experiment
             click.echo(view.url(f"http://{server.public_name(host)}:{port}", experiment_id))
             echo_lines(["Ctrl-C ends it."], err=True)
             process.wait()  # ends by itself only if something is wrong
-            raise TrackingError("MLflow's server has ended. Its database may have been moved or removed; try again.")
+            raise TrackingError(
+                "MLflow's server has ended. Its database may have been moved or removed; try again."
+            )
     except KeyboardInterrupt:
         click.echo(err=True)
 
@@ -116,6 +133,7 @@ def _find_experiment(store: "Store", name: str) -> str:
     if name not in ids:
         known = ", ".join(ids)
         raise UnknownNameError(
-            f"experiment '{name}': not in {store.database}.{did_you_mean(name, ids)} Known: {known}."
+            f"experiment '{name}': not in {store.database}.{did_you_mean(name, ids)} Known:"
+            f" {known}."
         )
     return ids[name]

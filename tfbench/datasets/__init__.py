@@ -1,1 +1,4 @@
-"""One file a data set: a frozen `Config`, `describe(config)`, and `load_splits(config, data_dir)`, which loads."""
+"""One file a data set.
+
+A frozen `Config`, `describe(config)`, and `load_splits(config, data_dir)`, which loads.
+"""

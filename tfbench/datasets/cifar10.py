@@ -1,4 +1,7 @@
-"""CIFAR-10: 50,000 + 10,000 photographs, 32x32 colour, 10 classes; whole, or cropped and mirrored."""
+"""CIFAR-10: 50,000 + 10,000 photographs, 32x32 colour, 10 classes.
+
+Whole, or cropped and mirrored.
+"""
 
 import pickle
 from pathlib import Path
@@ -30,13 +33,22 @@ class Config:
     """What the model sees of an image."""
 
     crop: Annotated[Count, pydantic.Field(lt=SIZE)] | None = None
-    """A part of so many pixels a side, at random in training, the centre in validation; not set: the whole image."""
+    """A part of so many pixels a side, at random in training, the centre in validation; not set.
+
+    The whole image.
+    """
     mirror: Flag = False
     """Whether one training image in two is turned left to right."""
     scaling: Literal["unit", "mean_image"] = "unit"
-    """"unit" maps bytes to 0..1; "mean_image" subtracts the mean of the training images and leaves it at that."""
+    """"unit" maps bytes to 0..1.
+
+    "mean_image" subtracts the mean of the training images and leaves it at that.
+    """
     views: Literal[1, 9, 10] = 1
-    """Crops of an image that are averaged in an evaluation after the training; more than one need a `crop`."""
+    """Crops of an image that are averaged in an evaluation after the training.
+
+    More than one need a `crop`.
+    """
 
     def __post_init__(self) -> None:
         if self.views > 1 and self.crop is None:
@@ -64,12 +76,13 @@ def describe(config: Config) -> DatasetSpec:
 def load_splits(config: Config, data_dir: str | None) -> Splits:
     """Loads train and test split; the test split is the validation set.
 
-    Source of crop, mirror, mean image and views: the data provider of cuda-convnet's CIFAR-10 networks.
+    Source of crop, mirror, mean image and views: the data provider of cuda-convnet's CIFAR-10
+    networks.
 
     Args:
         config: As above.
-        data_dir: Holds the publisher's files as unpacked, in their folder or without it, or what tensorflow-datasets
-            prepared; None: tensorflow-datasets' own.
+        data_dir: Holds the publisher's files as unpacked, in their folder or without it, or what
+            tensorflow-datasets prepared; None: tensorflow-datasets' own.
 
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
@@ -85,7 +98,9 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
 
 def load_files(data_dir: str | None) -> Found | None:
-    """Loads the training and the test split, the images in the order of the files; None if the files are not all there.
+    """Loads the training and the test split, the images in the order of the files.
+
+    None if the files are not all there.
 
     They are in the folder itself, or in one in it.
 
@@ -94,10 +109,15 @@ def load_files(data_dir: str | None) -> Found | None:
     """
     for name, suffix in FOLDERS.items() if data_dir else ():
         for folder in (Path(str(data_dir)), Path(str(data_dir), name)):
-            paths = {key: [folder / f"{batch}{suffix}" for batch in batches] for key, batches in BATCHES.items()}
+            paths = {
+                key: [folder / f"{batch}{suffix}" for batch in batches]
+                for key, batches in BATCHES.items()
+            }
             if all(path.is_file() for path in (*paths["train"], *paths["test"])):
                 splits = {key: _load_split(paths[key]) for key in paths}
-                return Found(splits=splits, source=f"publisher's files, {folder}", where=str(folder))
+                return Found(
+                    splits=splits, source=f"publisher's files, {folder}", where=str(folder)
+                )
     return None
 
 

@@ -29,14 +29,19 @@ class Config:
     validation_samples: Samples = 1_000
     """Validation samples."""
     seed: NaturalNumber = 0
-    """Draws inputs and function; it is not the training's, so that runs with several of those share the data."""
+    """Draws inputs and function.
+
+    It is not the training's, so that runs with several of those share the data.
+    """
 
     def __post_init__(self) -> None:
-        size = (self.num_samples + self.validation_samples) * self.time_steps * self.num_features * 4
+        size = (
+            (self.num_samples + self.validation_samples) * self.time_steps * self.num_features * 4
+        )
         if size > MAX_BYTES:
             raise ValueError(
-                f"(num_samples + validation_samples) * time_steps * num_features must be at most {MAX_BYTES // 4:,} "
-                f"values. Received: {size // 4:,}."
+                "(num_samples + validation_samples) * time_steps * num_features must be at most"
+                f" {MAX_BYTES // 4:,} values. Received: {size // 4:,}."
             )
 
 
@@ -53,20 +58,25 @@ def describe(config: Config) -> DatasetSpec:
 def load_splits(config: Config, data_dir: str | None) -> Splits:
     """Generates the samples.
 
-    Inputs are standard normal. With the values of a sample in one vector x of length n, its target is the sum of
-    `NUM_WAVES` waves, a_j sin(w_j x + b_j), with w_j normal of variance 1/n, so that w_j x is standard normal whatever
-    the length, b_j uniform on the circle, and a_j normal, scaled for targets of a variance of about 1.
+    Inputs are standard normal. With the values of a sample in one vector x of length n, its target
+    is the sum of `NUM_WAVES` waves, a_j sin(w_j x + b_j), with w_j normal of variance 1/n, so that
+    w_j x is standard normal whatever the length, b_j uniform on the circle, and a_j normal, scaled
+    for targets of a variance of about 1.
     """
     spec = describe(config)
     size = config.time_steps * config.num_features
-    function, *samples = (np.random.default_rng(s) for s in np.random.SeedSequence(config.seed).spawn(3))
+    function, *samples = (
+        np.random.default_rng(s) for s in np.random.SeedSequence(config.seed).spawn(3)
+    )
     frequencies = function.normal(scale=size**-0.5, size=(size, NUM_WAVES)).astype(np.float32)
     phases = function.uniform(0, 2 * np.pi, NUM_WAVES)
     heights = function.normal(size=NUM_WAVES)
     heights *= np.sqrt(2 / np.sum(heights**2))  # the variance of a sine of uniform phase is 1/2
 
     def generate(rng: np.random.Generator, count: int) -> Split:
-        inputs: npt.NDArray[np.float32] = rng.standard_normal((count, *spec.input_shape), np.float32)
+        inputs: npt.NDArray[np.float32] = rng.standard_normal(
+            (count, *spec.input_shape), np.float32
+        )
         targets = np.sin(inputs.reshape(count, -1) @ frequencies + phases) @ heights
         return Split(inputs=inputs, targets=targets.astype(np.float32)[:, None], num_samples=count)
 

@@ -1,4 +1,7 @@
-"""ImageNet (ILSVRC 2012) or images like it: 1,281,167 + 50,000, 224x224 colour, 1000 classes; loaded in training."""
+"""ImageNet (ILSVRC 2012) or images like it: 1,281,167 + 50,000, 224x224 colour, 1000 classes.
+
+Loaded in training.
+"""
 
 import dataclasses
 import functools
@@ -18,11 +21,13 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Flag, schema
 
 TRAIN_SAMPLES, VALIDATION_SAMPLES = 1_281_167, 50_000  # as published
-# Red, green and blue of the training images, as published with the VGG networks (Simonyan & Zisserman 2014).
+# Red, green and blue of the training images, as published with the VGG networks (Simonyan &
+# Zisserman 2014).
 CHANNEL_MEANS = (123.68, 116.779, 103.939)
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
-# What a whole file ends with, by Pillow's name of its format. A file with another end is decoded to see what it is.
+# What a whole file ends with, by Pillow's name of its format. A file with another end is decoded to
+# see what it is.
 _ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82", "GIF": b";"}
 _NAMED = 3  # damaged files in a message
 
@@ -37,8 +42,10 @@ class Config:
     num_classes: Classes = 1000
     """Classes of the images."""
     image_size: Side = 224
-    """Pixels a side that the model sees: a part at random in training, the centre in validation. Equal to
-    `stored_size`: the whole image."""
+    """Pixels a side that the model sees: a part at random in training, the centre in validation.
+
+    Equal to `stored_size`: the whole image.
+    """
     stored_size: Side = 256
     """Pixels a side that an image's central square is resized to."""
     mirror: Flag = True
@@ -49,10 +56,13 @@ class Config:
     def __post_init__(self) -> None:
         if self.image_size > self.stored_size:
             raise ValueError(
-                f"image_size must be at most stored_size. Received: {self.image_size} with {self.stored_size}."
+                f"image_size must be at most stored_size. Received: {self.image_size} with"
+                f" {self.stored_size}."
             )
         if self.views > 1 and self.image_size == self.stored_size:
-            raise ValueError(f"views = {self.views} needs an image_size below stored_size = {self.stored_size}.")
+            raise ValueError(
+                f"views = {self.views} needs an image_size below stored_size = {self.stored_size}."
+            )
 
 
 def describe(config: Config) -> DatasetSpec:
@@ -72,7 +82,9 @@ def describe(config: Config) -> DatasetSpec:
 
 
 def load_splits(config: Config, data_dir: str | None) -> Splits:
-    """Lists the images of a folder; they are decoded as they are used, in an order that the seed and the step decide.
+    """Lists the images of a folder.
+
+    They are decoded as they are used, in an order that the seed and the step decide.
 
     The mean of each colour is subtracted; pixels are not scaled.
 
@@ -81,15 +93,15 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     """
     if data_dir is None:
         raise DatasetError(
-            "data set imagenet: no source. Name the folder that holds train/ and val/ with --data-dir, or measure "
-            "without it: --data synthetic."
+            "data set imagenet: no source. Name the folder that holds train/ and val/ with"
+            " --data-dir, or measure without it: --data synthetic."
         )
     folder = Path(data_dir)
     classes = _list_classes(folder / "train")
     if len(classes) != config.num_classes:
         raise DatasetError(
-            f"data set imagenet: {folder / 'train'}: expected {config.num_classes} classes, found {len(classes)}. "
-            f"Use --set dataset.num_classes={len(classes)}."
+            f"data set imagenet: {folder / 'train'}: expected {config.num_classes} classes, found"
+            f" {len(classes)}. Use --set dataset.num_classes={len(classes)}."
         )
     splits, notes = [], list[str]()
     for name in ("train", "val"):
@@ -97,7 +109,9 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         if others:
             kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(5))
             notes.append(f"{folder / name}: files not read as images: {kinds}.")
-        if name == "val":  # by class as they are listed, the first predictions would all be of the first class
+        if (
+            name == "val"
+        ):  # by class as they are listed, the first predictions would all be of the first class
             order = np.random.default_rng(0).permutation(len(paths))
             paths, labels = paths[order], labels[order]
         read = functools.partial(read_array, size=config.stored_size)
@@ -111,7 +125,9 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         expected = f"{TRAIN_SAMPLES:,} + {VALIDATION_SAMPLES:,}"
         notes.insert(0, f"not the complete ImageNet: {sizes} instead of {expected}.")
     return Splits(
-        spec=dataclasses.replace(describe(config), train_samples=counts[0], validation_samples=counts[1]),
+        spec=dataclasses.replace(
+            describe(config), train_samples=counts[0], validation_samples=counts[1]
+        ),
         train=train,
         validation=validation,
         source=f"image files, {folder}{'' if is_whole else f', {sizes}'}",
@@ -127,15 +143,24 @@ def _list_classes(folder: Path) -> list[str]:
         DatasetError: There is no such folder.
     """
     try:
-        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+        return sorted(
+            entry.name
+            for entry in os.scandir(folder)
+            if entry.is_dir() and not entry.name.startswith(".")
+        )
     except OSError as error:
         raise DatasetError(
-            f"{folder}: {error.strerror}. Expected a folder that holds one folder a class, with the images in it."
+            f"{folder}: {error.strerror}. Expected a folder that holds one folder a class, with the"
+            " images in it."
         ) from error
 
 
-def _list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], Counter[str]]:
-    """Returns path and label of every image, class by class, each sorted by name, and how many files are no images.
+def _list_images(
+    folder: Path, classes: list[str]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], Counter[str]]:
+    """Returns the path and label of every image, and the number of other files.
+
+    Images are sorted by name within each class; other files are counted apart.
 
     The latter by what their names end in.
 
@@ -153,18 +178,26 @@ def _list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[Any], np
     for name in _list_classes(folder):
         if name not in label_of:
             raise DatasetError(
-                f"{folder / name}: a class that has no training images. Rename or remove the folder, or add "
-                f"the class to the training folder, which has {len(classes)}."
+                f"{folder / name}: a class that has no training images. Rename or remove the"
+                f" folder, or add the class to the training folder, which has {len(classes)}."
             )
-        files = sorted(e.name for e in os.scandir(folder / name) if not e.name.startswith(".") and not e.is_dir())
+        files = sorted(
+            e.name
+            for e in os.scandir(folder / name)
+            if not e.name.startswith(".") and not e.is_dir()
+        )
         found = [file for file in files if file.lower().endswith(SUFFIXES)]
         others.update(Path(file).suffix.lower() or file for file in files if file not in set(found))
         if not found:
-            raise DatasetError(f"{folder / name}: holds no image ({', '.join(SUFFIXES)}). Remove it, or fill it.")
+            raise DatasetError(
+                f"{folder / name}: holds no image ({', '.join(SUFFIXES)}). Remove it, or fill it."
+            )
         paths += [os.fsencode(folder / name / file) for file in found]
         labels += [label_of[name]] * len(found)
     if not paths:
-        raise DatasetError(f"{folder}: holds no class folders. Expected one folder a class, with the images in it.")
+        raise DatasetError(
+            f"{folder}: holds no class folders. Expected one folder a class, with the images in it."
+        )
     return np.array(paths, np.bytes_), np.array(labels, np.int64), others
 
 
@@ -181,8 +214,8 @@ def _require_whole(paths: npt.NDArray[Any]) -> None:
         named = ", ".join(map(os.fsdecode, broken[:_NAMED]))
         more = f" and {len(broken) - _NAMED:,} more" if len(broken) > _NAMED else ""
         raise DatasetError(
-            f"{named}{more}: missing, damaged, cut off or no image ({len(broken):,} of {len(paths):,} files). "
-            "Replace or remove them."
+            f"{named}{more}: missing, damaged, cut off or no image ({len(broken):,} of"
+            f" {len(paths):,} files). Replace or remove them."
         )
 
 
@@ -204,7 +237,9 @@ def _find_broken(paths: npt.NDArray[Any]) -> list[bytes]:
 
 
 def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:
-    """Returns the central square of an image, resized: bilinear, by the centres of pixels, without antialiasing.
+    """Returns the central square of an image, resized.
+
+    Bilinear, by the centres of pixels, without antialiasing.
 
     Raises:
         DatasetError: The file is no image.
@@ -218,19 +253,25 @@ def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:
             square = _in_colour(image).crop((left, top, left + side, top + side))
     except Exception as error:  # what Pillow's readers raise about broken files
         raise DatasetError(
-            f"{os.fsdecode(path)}: cannot be read as an image; it is missing, cut off or of another format. Replace or "
-            "remove it."
+            f"{os.fsdecode(path)}: cannot be read as an image; it is missing, cut off or of another"
+            " format. Replace or remove it."
         ) from error
     if side != size:  # not `resize`, which is slower, and antialiases
         step = side / size
         square = square.transform(
-            (size, size), Image.Transform.AFFINE, (step, 0, 0, 0, step, 0), Image.Resampling.BILINEAR
+            (size, size),
+            Image.Transform.AFFINE,
+            (step, 0, 0, 0, step, 0),
+            Image.Resampling.BILINEAR,
         )
     return np.asarray(square)
 
 
 def _in_colour(image: Any) -> Any:
-    """Returns an image of any mode in red, green and blue, eight bits each; what is transparent is taken as it is."""
+    """Returns an image of any mode in red, green and blue, eight bits each.
+
+    What is transparent is taken as it is.
+    """
     from PIL import Image
 
     if image.mode.startswith("I"):  # 16 bits, which Pillow would clip

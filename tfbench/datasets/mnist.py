@@ -40,12 +40,14 @@ def describe(config: Config) -> DatasetSpec:
 
 
 def load_splits(config: Config, data_dir: str | None) -> Splits:
-    """Loads train and test split (the test split is the validation set), scaled to 0..1 when fed to a model.
+    """Loads the train and test splits; the latter is the validation set.
+
+    Inputs are scaled to 0..1 when fed to a model.
 
     Args:
         config: Nothing.
-        data_dir: Folder of the publisher's four IDX files or of Keras's `mnist.npz`, or of what tensorflow-datasets
-            prepared; None: tensorflow-datasets' own.
+        data_dir: Folder of the publisher's four IDX files or of Keras's `mnist.npz`, or of what
+            tensorflow-datasets prepared; None: tensorflow-datasets' own.
 
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
@@ -70,7 +72,11 @@ def load_files(data_dir: str | None) -> Found | None:
         return None
     folder = Path(data_dir)
     npz = folder / NPZ_FILE
-    files = [npz] if npz.is_file() else [_find_idx(folder, name) for names in IDX_FILES.values() for name in names]
+    files = (
+        [npz]
+        if npz.is_file()
+        else [_find_idx(folder, name) for names in IDX_FILES.values() for name in names]
+    )
     paths = [path for path in files if path]
     if len(paths) < len(files):
         return None
@@ -93,7 +99,11 @@ def _make_split(images: npt.NDArray[Any], labels: npt.NDArray[Any]) -> Split:
 
 
 def _read_npz(path: Path) -> list[npt.NDArray[Any]]:
-    with reading(path, "Keras's MNIST"), path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+    with (
+        reading(path, "Keras's MNIST"),
+        path.open("rb") as file,
+        np.load(file, allow_pickle=False) as stored,
+    ):
         return [stored[f"{kind}_{key}"] for key in IDX_FILES for kind in "xy"]
 
 
@@ -105,7 +115,11 @@ def _find_idx(folder: Path, name: str) -> Path | None:
 
 
 def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
-    """Reads two bytes of zeros, the type, the number of sizes, each size as four bytes, then the values."""
+    """Reads an IDX file of unsigned bytes.
+
+    It holds two zero bytes, the type, the number of sizes, each size as four bytes, then the
+    values.
+    """
     with reading(path, "an IDX file of bytes"):
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTES:

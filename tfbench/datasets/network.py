@@ -1,4 +1,7 @@
-"""Random samples in the shapes of the network's own inputs and outputs: generated, for speed alone."""
+"""Random samples in the shapes of the network's own inputs and outputs.
+
+Generated, for speed alone.
+"""
 
 from typing import Annotated
 
@@ -25,7 +28,10 @@ class Config:
 
 
 def describe(config: Config) -> DatasetSpec:
-    """Returns sizes; the network alone knows the shapes, so that `worker.data` makes the samples."""
+    """Returns sizes.
+
+    The network alone knows the shapes, so that `worker.data` makes the samples.
+    """
     return DatasetSpec(
         input_shape=(),
         train_samples=config.num_samples,

@@ -17,7 +17,10 @@ Rows = Annotated[Count, pydantic.Field(le=65_536)]
 
 @schema
 class Config:
-    """x(t) = amplitude * sin(2 t) at `num_points` even steps of t from 0 to 6 pi; the first `train_points` train."""
+    """x(t) = amplitude * sin(2 t) at `num_points` even steps of t from 0 to 6 pi.
+
+    The first `train_points` train.
+    """
 
     num_points: Points = 100
     """Points of the wave."""
@@ -28,22 +31,29 @@ class Config:
     amplitude: PositiveNumber = 0.8
     """Height of the wave."""
     order: Literal["shuffled", "random_starts", "consecutive"] = "shuffled"
-    """Order of the training windows. "shuffled": each starting point once an epoch. "random_starts": starting points
-    drawn anew for every batch, as the original does. "consecutive": each of the `num_rows` rows of a batch goes on
-    where it ended in the batch before, which makes truncated back-propagation of a stateful model's training."""
+    """Order of the training windows. "shuffled".
+
+    Each starting point once an epoch. "random_starts": starting points drawn anew for every batch,
+    as the original does. "consecutive": each of the `num_rows` rows of a batch goes on where it
+    ended in the batch before, which makes truncated back-propagation of a stateful model's
+    training.
+    """
     num_rows: Rows = 10
     """Rows of a batch under `order = "consecutive"`; must be the global batch size."""
 
     def __post_init__(self) -> None:
         if self.train_points + self.sequence_length >= self.num_points:
             raise ValueError(
-                "num_points must leave room for a validation sample: more than train_points + sequence_length. "
-                f"Received: {self.num_points} with {self.train_points} + {self.sequence_length}."
+                "num_points must leave room for a validation sample: more than train_points +"
+                f" sequence_length. Received: {self.num_points} with {self.train_points} +"
+                f" {self.sequence_length}."
             )
 
 
 def describe(config: Config) -> DatasetSpec:
-    """Returns shapes and sizes: a training sample starts at each point, a validation sample where it fits in whole.
+    """Returns shapes and sizes.
+
+    A training sample starts at each point, a validation sample where it fits in whole.
 
     With consecutive windows, an epoch ends when all rows are back where they began.
     """
@@ -51,7 +61,9 @@ def describe(config: Config) -> DatasetSpec:
     return DatasetSpec(
         input_shape=(config.sequence_length, 1),
         target_shape=(config.sequence_length, 1),
-        train_samples=config.num_rows * _batches_of_a_round(config) if is_consecutive else config.train_points,
+        train_samples=(
+            config.num_rows * _batches_of_a_round(config) if is_consecutive else config.train_points
+        ),
         validation_samples=config.num_points - config.train_points - config.sequence_length,
         shuffled=not is_consecutive,
         drawn=config.order == "random_starts",
@@ -60,13 +72,15 @@ def describe(config: Config) -> DatasetSpec:
 
 
 def load_splits(config: Config, data_dir: str | None) -> Splits:
-    """Generates the windows: `sequence_length` values from a point on, and as target the same one step later.
+    """Generates the windows.
 
-    Training windows wrap around at the end of the split, as in the original. Validation windows do not: the wave jumps
-    there, and no network can foresee that.
+    `sequence_length` values from a point on, and as target the same one step later.
 
-    Source of the constants: the Qiita article "LSTM learns a sine wave" (user chachay), whose network the Qiita article
-    on CPU and GPU speed with Chainer uses.
+    Training windows wrap around at the end of the split, as in the original. Validation windows do
+    not: the wave jumps there, and no network can foresee that.
+
+    Source of the constants: the Qiita article "LSTM learns a sine wave" (user chachay), whose
+    network the Qiita article on CPU and GPU speed with Chainer uses.
     """
     spec = describe(config)
     times = np.linspace(0, 2 * np.pi * 3, config.num_points)
@@ -74,9 +88,17 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
     def windows(part: npt.NDArray[np.float32], starts: npt.NDArray[Any]) -> Split:
         points = starts[:, None] + np.arange(config.sequence_length)[None, :]
-        return Split(inputs=part[points % len(part)], targets=part[(points + 1) % len(part)], num_samples=len(starts))
+        return Split(
+            inputs=part[points % len(part)],
+            targets=part[(points + 1) % len(part)],
+            num_samples=len(starts),
+        )
 
-    starts = _consecutive_starts(config) if config.order == "consecutive" else np.arange(spec.train_samples)
+    starts = (
+        _consecutive_starts(config)
+        if config.order == "consecutive"
+        else np.arange(spec.train_samples)
+    )
     return Splits(
         spec=spec,
         train=windows(wave[: config.train_points], starts),
@@ -91,7 +113,9 @@ def _batches_of_a_round(config: Config) -> int:
 
 
 def _consecutive_starts(config: Config) -> npt.NDArray[Any]:
-    """Returns where the windows start, batch after batch; the rows begin at even distances along the wave.
+    """Returns where the windows start, batch after batch.
+
+    The rows begin at even distances along the wave.
 
     So does the iterator of Chainer's example of a recurrent language model.
     """

@@ -1,4 +1,7 @@
-"""SVHN: 598,388 + 6,000 house-number digits, 32x32 colour, 10 classes, and a test split of 26,032."""
+"""SVHN.
+
+598,388 + 6,000 house-number digits, 32x32 colour, 10 classes, and a test split of 26,032.
+"""
 
 import dataclasses
 import struct
@@ -24,7 +27,18 @@ IMAGE_SHAPE = (32, 32, 3)
 _CHUNK = 4096  # images copied at a time
 _ACCEPTED = f"{', '.join(FILES.values())}, or tensorflow-datasets' svhn_cropped/"
 _MATRIX, _COMPRESSED = 14, 15  # types of elements in a MATLAB 5 file; of numbers:
-_NUMBERS = {1: "i1", 2: "u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 9: "<f8", 12: "<i8", 13: "<u8"}
+_NUMBERS = {
+    1: "i1",
+    2: "u1",
+    3: "<i2",
+    4: "<u2",
+    5: "<i4",
+    6: "<u4",
+    7: "<f4",
+    9: "<f8",
+    12: "<i8",
+    13: "<u8",
+}
 _REMEDY = "Fetch the cropped digits, format 2 of http://ufldl.stanford.edu/housenumbers, again."
 
 
@@ -33,10 +47,15 @@ class Config:
     """Which images, and how they are turned and split."""
 
     transposed: Flag = True
-    """Swaps rows and columns, as the blog article on SVHN with a recurrent CNN does; that network treats both alike and
-    learns as well."""
+    """Swaps rows and columns, as the blog article on SVHN with a recurrent CNN does.
+
+    That network treats both alike and learns as well.
+    """
     seed: NaturalNumber = 0
-    """Draws the validation images; it is not the training's, so that runs with several of those share them."""
+    """Draws the validation images.
+
+    It is not the training's, so that runs with several of those share them.
+    """
 
 
 def describe(config: Config) -> DatasetSpec:
@@ -56,17 +75,18 @@ def describe(config: Config) -> DatasetSpec:
 def load_splits(config: Config, data_dir: str | None) -> Splits:
     """Loads the publisher's files, or what tensorflow-datasets made of them.
 
-    Of train and extra images together, 6,000 validate: of each digit the first 400 of the shuffled train images and
-    the first 200 of the shuffled extra ones. The rest train. The mean image of both together, weighted by their size
-    and the validation images included, is subtracted; pixels are not scaled.
+    Of train and extra images together, 6,000 validate: of each digit the first 400 of the shuffled
+    train images and the first 200 of the shuffled extra ones. The rest train. The mean image of
+    both together, weighted by their size and the validation images included, is subtracted; pixels
+    are not scaled.
 
-    Source of the split: Sermanet, Chintala and LeCun 2012; of mean and split together, the blog article on SVHN with a
-    recurrent CNN.
+    Source of the split: Sermanet, Chintala and LeCun 2012; of mean and split together, the blog
+    article on SVHN with a recurrent CNN.
 
     Args:
         config: As above.
-        data_dir: Holds train_32x32.mat, extra_32x32.mat and test_32x32.mat, itself or in svhn/; or svhn_cropped/ as
-            prepared by tensorflow-datasets.
+        data_dir: Holds train_32x32.mat, extra_32x32.mat and test_32x32.mat, itself or in svhn/; or
+            svhn_cropped/ as prepared by tensorflow-datasets.
 
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
@@ -75,21 +95,34 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     counts = {part: found.splits[part].num_samples for part in IMAGES}
     found.require(describe(config), counts)
     if config.transposed:  # views, so that each image is still copied once
-        turned = {part: dataclasses.replace(s, inputs=s.inputs.swapaxes(1, 2)) for part, s in found.splits.items()}
+        turned = {
+            part: dataclasses.replace(s, inputs=s.inputs.swapaxes(1, 2))
+            for part, s in found.splits.items()
+        }
         found = dataclasses.replace(found, splits=turned)
     train, validation, mean = _split_training_images(found, seed=config.seed)
-    test = dataclasses.replace(found.splits["test"], inputs=copy_aligned(found.splits["test"].inputs))
+    test = dataclasses.replace(
+        found.splits["test"], inputs=copy_aligned(found.splits["test"].inputs)
+    )
     is_whole = counts == IMAGES
     sizes = f"{_sizes(counts)} of {_sizes(IMAGES)} images"
     return Splits(
-        spec=dataclasses.replace(describe(config), train_samples=train.num_samples, test_samples=test.num_samples),
+        spec=dataclasses.replace(
+            describe(config), train_samples=train.num_samples, test_samples=test.num_samples
+        ),
         train=train,
         validation=validation,
         test=test,
         mean=mean,
         cache=found.cache,
         source=found.source if is_whole else f"{found.source}, incomplete: {sizes}",
-        notes=() if is_whole else (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",),
+        notes=(
+            ()
+            if is_whole
+            else (
+                f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",
+            )
+        ),
     )
 
 
@@ -98,28 +131,39 @@ def _sizes(counts: dict[str, int]) -> str:
 
 
 def _load_parts(data_dir: str | None) -> Found:
-    """Loads the splits "train", "extra" and "test": the publisher's files in a folder or in its svhn/, or tfds's data.
+    """Loads the splits "train", "extra" and "test".
+
+    The publisher's files in a folder or in its svhn/, or tfds's data.
 
     Raises:
-        DatasetError: Neither is there and nothing can be fetched, or one of the files is missing or damaged.
+        DatasetError: Neither is there and nothing can be fetched, or one of the files is missing or
+            damaged.
     """
     for folder in (Path(data_dir), Path(data_dir) / "svhn") if data_dir else ():
         found = [name for name in FILES.values() if (folder / name).exists()]
         missing = [name for name in FILES.values() if name not in found]
         if found and missing:
             raise DatasetError(
-                f"data set svhn: {folder}: expected {', '.join(FILES.values())}; found {', '.join(found)} alone. "
-                f"Fetch {' and '.join(missing)}, too."
+                f"data set svhn: {folder}: expected {', '.join(FILES.values())}; found"
+                f" {', '.join(found)} alone. Fetch {' and '.join(missing)}, too."
             )
         if found:
             return _load_files(folder)
     return tfds.load(
-        "svhn_cropped", data_dir, splits=tuple(FILES), host="http://ufldl.stanford.edu", accepted=_ACCEPTED
+        "svhn_cropped",
+        data_dir,
+        splits=tuple(FILES),
+        host="http://ufldl.stanford.edu",
+        accepted=_ACCEPTED,
     )
 
 
-def _split_training_images(found: Found, *, seed: int) -> tuple[Split, Split, npt.NDArray[np.float32]]:
-    """Splits the parts that are not for testing into training and validation images, copying each image once.
+def _split_training_images(
+    found: Found, *, seed: int
+) -> tuple[Split, Split, npt.NDArray[np.float32]]:
+    """Splits the non-test parts into training and validation images.
+
+    Each image is copied once.
 
     Args:
         found: All parts.
@@ -133,13 +177,18 @@ def _split_training_images(found: Found, *, seed: int) -> tuple[Split, Split, np
     """
     num_images = sum(found.splits[part].num_samples for part in VALIDATION_PER_CLASS)
     num_training = max(0, num_images - 10 * sum(VALIDATION_PER_CLASS.values()))
-    inputs, targets = allocate((num_training, *IMAGE_SHAPE), np.uint8), allocate((num_training,), np.int64)
+    inputs, targets = (
+        allocate((num_training, *IMAGE_SHAPE), np.uint8),
+        allocate((num_training,), np.int64),
+    )
     total = np.zeros(IMAGE_SHAPE, np.uint64)
     chosen_inputs, chosen_targets = [], []
     position = 0
     for number, (part, per_class) in enumerate(VALIDATION_PER_CLASS.items()):
         images, labels = found.splits[part].inputs, found.splits[part].targets
-        chosen = _choose(labels, per_class, np.random.default_rng([seed, number]), f"{found.where}, split {part}")
+        chosen = _choose(
+            labels, per_class, np.random.default_rng([seed, number]), f"{found.where}, split {part}"
+        )
         chosen_inputs.append(images[chosen])
         chosen_targets.append(labels[chosen])
         trains = np.ones(len(labels), np.bool_)
@@ -151,15 +200,24 @@ def _split_training_images(found: Found, *, seed: int) -> tuple[Split, Split, np
             inputs[position:end] = chunk[mask]
             targets[position:end] = labels[start : start + _CHUNK][mask]
             position = end
-    validation_inputs, validation_targets = np.concatenate(chosen_inputs), np.concatenate(chosen_targets)
+    validation_inputs, validation_targets = (
+        np.concatenate(chosen_inputs),
+        np.concatenate(chosen_targets),
+    )
     return (
         Split(inputs=inputs, targets=targets, num_samples=num_training),
-        Split(inputs=validation_inputs, targets=validation_targets, num_samples=len(validation_targets)),
+        Split(
+            inputs=validation_inputs,
+            targets=validation_targets,
+            num_samples=len(validation_targets),
+        ),
         (total / num_images).astype(np.float32),
     )
 
 
-def _choose(labels: npt.NDArray[Any], per_class: int, rng: np.random.Generator, where: str) -> npt.NDArray[np.int64]:
+def _choose(
+    labels: npt.NDArray[Any], per_class: int, rng: np.random.Generator, where: str
+) -> npt.NDArray[np.int64]:
     """Returns the rows of the first `per_class` images of each digit of a shuffled part, mixed."""
     order = rng.permutation(len(labels))
     rows = []
@@ -167,7 +225,8 @@ def _choose(labels: npt.NDArray[Any], per_class: int, rng: np.random.Generator, 
         found = order[labels[order] == digit][:per_class]
         if len(found) < per_class:
             raise DatasetError(
-                f"{where}: expected at least {per_class} images of digit {digit} for validation, found {len(found)}."
+                f"{where}: expected at least {per_class} images of digit {digit} for validation,"
+                f" found {len(found)}."
             )
         rows.append(found)
     return rng.permutation(np.concatenate(rows))
@@ -190,16 +249,23 @@ def _decode(path: Path) -> Split:
         images, labels = arrays["X"], arrays["y"].reshape(-1)
         if images.shape != (*IMAGE_SHAPE, len(labels)) or images.dtype != np.uint8:
             found = f"X {images.shape}, {images.dtype}, and y {arrays['y'].shape}"
-            raise ValueError(f"expected X (32, 32, 3, images), uint8, and y (images, 1); found {found}")
+            raise ValueError(
+                f"expected X (32, 32, 3, images), uint8, and y (images, 1); found {found}"
+            )
         if not (labels.min() >= 1 and labels.max() <= 10) or np.any(labels % 1):
             raise ValueError(f"expected labels 1 to 10, found {labels.min()} to {labels.max()}")
-        return Split(inputs=images.transpose(3, 0, 1, 2), targets=labels.astype(np.int64) % 10, num_samples=len(labels))
+        return Split(
+            inputs=images.transpose(3, 0, 1, 2),
+            targets=labels.astype(np.int64) % 10,
+            num_samples=len(labels),
+        )
 
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Returns the arrays of numbers in a MATLAB 5 file, the first index varying fastest.
 
-    Not by SciPy, which trusts the sizes in a file: where one is damaged, the process ends in a segmentation fault.
+    Not by SciPy, which trusts the sizes in a file: where one is damaged, the process ends in a
+    segmentation fault.
 
     Raises:
         Exception: It is no such file, or damaged.
@@ -217,12 +283,17 @@ def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         if number not in _NUMBERS:
             raise ValueError(f"an array holds values of type {number}")
         shape = np.frombuffer(sizes, "<i4")
-        arrays[bytes(name).decode()] = np.frombuffer(values, _NUMBERS[number]).reshape(shape, order="F")
+        arrays[bytes(name).decode()] = np.frombuffer(values, _NUMBERS[number]).reshape(
+            shape, order="F"
+        )
     return arrays
 
 
 def _elements(data: memoryview, alignment: int = 8) -> Iterator[tuple[int, memoryview]]:
-    """Yields type and contents of each element; the next one begins at a multiple of `alignment` bytes."""
+    """Yields type and contents of each element.
+
+    The next one begins at a multiple of `alignment` bytes.
+    """
     at = 0
     while at < len(data):
         kind, size = struct.unpack_from("<II", data, at)

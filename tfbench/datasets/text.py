@@ -21,7 +21,10 @@ Samples = Annotated[Count, pydantic.Field(le=10_000_000)]
 
 @schema
 class Config:
-    """A sample is `context` bytes. Windows lie at even distances over the text, whatever its length."""
+    """A sample is `context` bytes.
+
+    Windows lie at even distances over the text, whatever its length.
+    """
 
     context: Annotated[Count, pydantic.Field(ge=2, le=1_000_000)] = 64
     """Bytes of a sample."""
@@ -62,7 +65,9 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror}). {_HINT}") from error
     except UnicodeDecodeError as error:
-        raise DatasetError(f"{path}: is not UTF-8 text, from byte {error.start:,} on. {_HINT}") from error
+        raise DatasetError(
+            f"{path}: is not UTF-8 text, from byte {error.start:,} on. {_HINT}"
+        ) from error
     least = _HELD_OUT * (config.context + 1)
     if len(data) < least:
         raise DatasetError(
@@ -73,7 +78,9 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
     def windows(part: bytes, count: int) -> Split:
         starts = np.linspace(0, len(part) - config.context - 1, count).astype(np.int64)
-        rows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(part, np.uint8), config.context + 1)[starts]
+        rows = np.lib.stride_tricks.sliding_window_view(
+            np.frombuffer(part, np.uint8), config.context + 1
+        )[starts]
         inputs, targets = (rows[:, columns].astype(np.int32) for columns in (np.s_[:-1], np.s_[1:]))
         return Split(inputs=inputs, targets=targets, num_samples=count)
 

@@ -1,6 +1,7 @@
-"""Every process of Python that tfbench starts is started here, so that all of them run what is installed, and no more.
+"""Starts all Python processes of tfbench so that they run installed code only.
 
-Python puts the current folder in front of what it imports for `-m`; a json.py that lies there would be executed.
+Python puts the current folder in front of what it imports for `-m`; a json.py that lies there would
+be executed.
 """
 
 import ctypes
@@ -11,8 +12,8 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import IO
 
-# Lets the kernel send SIGTERM when the parent ends, however it does (prctl, PR_SET_PDEATHSIG), and becomes the command,
-# unless the parent has ended by then.
+# Lets the kernel send SIGTERM when the parent ends, however it does (prctl, PR_SET_PDEATHSIG), and
+# becomes the command, unless the parent has ended by then.
 _BOUND = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
@@ -21,7 +22,9 @@ if os.getppid() == int(sys.argv[1]):
 """
 _PR_SET_PDEATHSIG = 1
 FORKS_MODULE = "tfbench.worker.forks"  # of a prepared process
-_FIXED = {"PYTHONSAFEPATH": "1"}  # read by what a child starts in turn, too, which its command line would not reach
+_FIXED = {
+    "PYTHONSAFEPATH": "1"
+}  # read by what a child starts in turn, too, which its command line would not reach
 
 
 def start(
@@ -88,8 +91,13 @@ def ask(
     )
 
 
-def environment_with(settings: Mapping[str, str | None], inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Returns the variables of a process that has others' with some of its own; None takes one away."""
+def environment_with(
+    settings: Mapping[str, str | None], inherited: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Returns the variables of a process that has others' with some of its own.
+
+    None takes one away.
+    """
     wanted = {**inherited, **settings, **_FIXED}
     return {name: value for name, value in wanted.items() if value is not None}
 

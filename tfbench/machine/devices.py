@@ -1,4 +1,4 @@
-"""The frameworks that are installed, the devices that each sees, and why one sees no GPU where there is one."""
+"""Installed frameworks, the devices that each sees, and why one sees no GPU."""
 
 import dataclasses
 import importlib.util
@@ -20,10 +20,17 @@ from tfbench.records.placement import Placement
 from tfbench.schema import build, schema
 
 _NVIDIA = "0x10de"  # PCI vendor
-_DISPLAY_CLASSES = ("0x0300", "0x0302")  # PCI classes: VGA controller; 3D controller, as data centre cards are
+_DISPLAY_CLASSES = (
+    "0x0300",
+    "0x0302",
+)  # PCI classes: VGA controller; 3D controller, as data centre cards are
 _DRIVER_OF_CUDA_13 = 580  # the oldest that starts it
 _TIMEOUT_SECONDS = 120  # PyTorch takes 7 s, and a minute on a cold network disk with many GPUs
-_OTHER_GPUS = ("dev/dxg", "dev/kfd", "dev/dri/renderD*")  # of Windows' Linux, of AMD, of small boards and others
+_OTHER_GPUS = (
+    "dev/dxg",
+    "dev/kfd",
+    "dev/dri/renderD*",
+)  # of Windows' Linux, of AMD, of small boards and others
 
 
 @schema
@@ -73,7 +80,10 @@ def is_installed(backend: BackendName) -> bool:
 def describe_lack(backend: BackendName) -> str:
     """Says that a backend is not installed, what installs it, and which ones are there."""
     others = "".join(f", or use --backend {name}" for name in BACKEND_TITLES if is_installed(name))
-    return f"training.backend: {BACKEND_TITLES[backend]} is not installed. pip install {backend}{others}."
+    return (
+        f"training.backend: {BACKEND_TITLES[backend]} is not installed. pip install"
+        f" {backend}{others}."
+    )
 
 
 def describe_silence(framework: Framework) -> str:
@@ -82,32 +92,54 @@ def describe_silence(framework: Framework) -> str:
 
 
 def install_with_cuda(framework: Framework, driver: str) -> str:
-    """Returns the command that installs a framework's build for CUDA, of a version that a driver can start."""
-    is_new = not driver.partition(".")[0].isdecimal() or int(driver.partition(".")[0]) >= _DRIVER_OF_CUDA_13
+    """Returns the command that installs a framework's build for CUDA.
+
+    It chooses a version that the driver can start.
+    """
+    is_new = (
+        not driver.partition(".")[0].isdecimal()
+        or int(driver.partition(".")[0]) >= _DRIVER_OF_CUDA_13
+    )
     if framework.name == "jax":
         return f'pip install "jax[cuda{13 if is_new else 12}]"'
     if framework.name == "torch":
         index = f"https://download.pytorch.org/whl/{'cu130' if is_new else 'cu126'}"
         return f"pip install --force-reinstall torch --index-url {index}"
-    return f'{"" if framework.cuda else "pip uninstall tensorflow-cpu; "}pip install "tensorflow[and-cuda]"'
+    return (
+        f"{'' if framework.cuda else 'pip uninstall tensorflow-cpu; '}pip install"
+        ' "tensorflow[and-cuda]"'
+    )
 
 
 def ask(backend: BackendName) -> Framework:
     """Asks a framework, in a process of its own, whose chatter on stderr is kept from the user."""
     settings: dict[str, str | None] = {
         "KERAS_BACKEND": backend,
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
+        "CUDA_DEVICE_ORDER": (
+            "PCI_BUS_ID"
+        ),  # as of a measuring process, so that gpu:0 is the same card
         "TF_CPP_MIN_LOG_LEVEL": "0",  # what TensorFlow says of GPUs is what we look for
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # JAX would take most of a GPU, maybe from a run that measures there
+        "XLA_PYTHON_CLIENT_PREALLOCATE": (
+            "false"
+        ),  # JAX would take most of a GPU, maybe from a run that measures there
     }
     try:
-        report = children.ask("tfbench.backends.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
-        found: Framework = build(Framework, json.loads(report.stdout.splitlines()[-1]), "device report")
+        report = children.ask(
+            "tfbench.backends.device_report", timeout=_TIMEOUT_SECONDS, settings=settings
+        )
+        found: Framework = build(
+            Framework, json.loads(report.stdout.splitlines()[-1]), "device report"
+        )
         return dataclasses.replace(found, words=_last_words(report.stderr))
     except subprocess.TimeoutExpired:
-        return Framework(name=backend, problem=f"no answer in {_TIMEOUT_SECONDS} s; `nvidia-smi` shows if a GPU hangs")
+        return Framework(
+            name=backend,
+            problem=f"no answer in {_TIMEOUT_SECONDS} s; `nvidia-smi` shows if a GPU hangs",
+        )
     except (IndexError, ValueError):
-        return Framework(name=backend, problem=(report.stderr.strip() or "no message").splitlines()[-1])
+        return Framework(
+            name=backend, problem=(report.stderr.strip() or "no message").splitlines()[-1]
+        )
 
 
 def list_gpus(facts: GpuFacts, installed: Sequence[Framework]) -> tuple[Gpu, ...]:
@@ -120,7 +152,9 @@ def list_gpus(facts: GpuFacts, installed: Sequence[Framework]) -> tuple[Gpu, ...
     if installed and not any(one.gpus for one in installed):
         return ()
     visible = choose_visible(read_gpus(), facts.cuda_visible_devices)
-    return visible or next((tuple(Gpu(name=name) for name in one.gpus) for one in installed if one.gpus), ())
+    return visible or next(
+        (tuple(Gpu(name=name) for name in one.gpus) for one in installed if one.gpus), ()
+    )
 
 
 def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> int:
@@ -136,7 +170,9 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
         DeviceError: It is not installed, or did not answer.
     """
     facts = read_system(root, os.environ)
-    if not (facts.pci_gpus or facts.device_nodes or any(any(root.glob(node)) for node in _OTHER_GPUS)):
+    if not (
+        facts.pci_gpus or facts.device_nodes or any(any(root.glob(node)) for node in _OTHER_GPUS)
+    ):
         return 0
     if not is_installed(backend):
         raise DeviceError(describe_lack(backend))
@@ -148,8 +184,12 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
     return len(framework.gpus)
 
 
-def explain_missing_gpu(facts: GpuFacts, framework: Framework, known: Sequence[Gpu] | None = None) -> str | None:
-    """Says why a framework does not see a GPU of the machine, and what to do; None: it sees one, or there is none.
+def explain_missing_gpu(
+    facts: GpuFacts, framework: Framework, known: Sequence[Gpu] | None = None
+) -> str | None:
+    """Says why a framework does not see a GPU of the machine, and what to do; None.
+
+    It sees one, or there is none.
 
     Args:
         facts: Of the machine.
@@ -165,11 +205,15 @@ def explain_missing_gpu(facts: GpuFacts, framework: Framework, known: Sequence[G
     found = f"an NVIDIA GPU is in this machine ({', '.join(there)}) and is not used: "
     driver = facts.driver or next((gpu.driver for gpu in known), None)
     if driver is None:
-        return f"{found}NVIDIA's driver is not loaded. Install the driver; `nvidia-smi` lists the GPU once it works."
+        return (
+            f"{found}NVIDIA's driver is not loaded. Install the driver; `nvidia-smi` lists the GPU"
+            " once it works."
+        )
     if not facts.device_nodes and not known:
         return (
-            f"{found}/dev/nvidia0 does not exist. Start a container with `--gpus all` (NVIDIA Container Toolkit); "
-            "elsewhere run `nvidia-smi` once as root, which makes the device files."
+            f"{found}/dev/nvidia0 does not exist. Start a container with `--gpus all` (NVIDIA"
+            " Container Toolkit); elsewhere run `nvidia-smi` once as root, which makes the device"
+            " files."
         )
     if _is_hidden(facts, known):
         return f"{found}CUDA_VISIBLE_DEVICES='{facts.cuda_visible_devices}' hides it. Unset it."
@@ -179,18 +223,28 @@ def explain_missing_gpu(facts: GpuFacts, framework: Framework, known: Sequence[G
         return f"{found}{title} is a build without CUDA. Install one with CUDA: {install}"
     says = f" ({framework.words})" if framework.words else ""
     return (
-        f"{found}{title} cannot start CUDA {framework.cuda} with driver {driver}: CUDA's libraries are missing, or "
-        f"too new for the driver{says}. Install them: {install}"
+        f"{found}{title} cannot start CUDA {framework.cuda} with driver {driver}: CUDA's libraries"
+        f" are missing, or too new for the driver{says}. Install them: {install}"
     )
 
 
-def find_unused_gpu(placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, environment: Environment) -> str:
-    """Says why the run is on the processor although there is a GPU; "" if it was asked to be, or there is none."""
+def find_unused_gpu(
+    placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, environment: Environment
+) -> str:
+    """Says why the run is on the processor although there is a GPU.
+
+    "" if it was asked to be, or there is none.
+    """
     if recipe.distribution.devices or not placement.devices[0].startswith("cpu"):
         return ""
     name = recipe.training.backend
     version, cuda = getattr(environment, name) or "", getattr(environment, f"{name}_cuda")
-    return explain_missing_gpu(gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus) or ""
+    return (
+        explain_missing_gpu(
+            gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus
+        )
+        or ""
+    )
 
 
 def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:
@@ -202,13 +256,21 @@ def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:
 
 
 def _read_driver_version(path: Path) -> str | None:
-    """Finds "550.54.15" in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC"."""
+    """Finds "550.54.15" in "NVRM version.
+
+    NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC".
+    """
     words = read_text(path).split()
-    return next((word for word in words if word[0].isdigit() and "." in word), "unknown" if words else None)
+    return next(
+        (word for word in words if word[0].isdigit() and "." in word), "unknown" if words else None
+    )
 
 
 def _last_words(log: str) -> str:
-    """Returns the last message on GPUs, without its time and place in the framework's source; no line of code."""
+    """Returns the last message on GPUs, without its time and place in the framework's source.
+
+    No line of code.
+    """
     lines = [line for line in log.splitlines() if line[:1].strip()]
     found = [line for line in lines if "GPU" in line or "CUDA" in line.upper()]
     return (found[-1].partition("] ")[2].strip() or found[-1].strip()) if found else ""

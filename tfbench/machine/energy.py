@@ -1,16 +1,20 @@
-"""Counters of energy of the devices that a run is on, and the state of its GPUs; what cannot be read is said.
+"""Counters of energy of the devices that a run is on, and the state of its GPUs.
 
-Read are the GPUs in use, by NVIDIA's driver, and all processor packages with their memory, by the kernel. Nothing else
-of a machine is: no fans, disks, network cards, power supplies, and no processor of a virtual machine that shows none.
-Nothing is made up for what cannot be read.
+What cannot be read is said.
 
-A counter says how much it has counted since some moment; so only differences mean anything, and only over stretches
-that are long beside the time after which a counter is renewed. That is for `analysis.run.energy` to judge.
+Read are the GPUs in use, by NVIDIA's driver, and all processor packages with their memory, by the
+kernel. Nothing else of a machine is: no fans, disks, network cards, power supplies, and no
+processor of a virtual machine that shows none. Nothing is made up for what cannot be read.
 
-The kernel (RAPL, of Intel and of AMD) lists zones within zones: a package, and in it its cores, its graphics and on
-servers its memory. A package's counter holds its cores and its graphics but not its memory, so that packages and memory
-are read, and nothing else: what is within a package would be counted twice, and so would "psys", the whole platform.
-Zones called intel-rapl-mmio are the same packages by another way.
+A counter says how much it has counted since some moment; so only differences mean anything, and
+only over stretches that are long beside the time after which a counter is renewed. That is for
+`analysis.run.energy` to judge.
+
+The kernel (RAPL, of Intel and of AMD) lists zones within zones: a package, and in it its cores, its
+graphics and on servers its memory. A package's counter holds its cores and its graphics but not its
+memory, so that packages and memory are read, and nothing else: what is within a package would be
+counted twice, and so would "psys", the whole platform. Zones called intel-rapl-mmio are the same
+packages by another way.
 """
 
 import contextlib
@@ -20,12 +24,21 @@ from pathlib import Path
 
 from tfbench.machine.gpus import WatchedGpu, ask, why_not
 from tfbench.machine.kernel import read_text
-from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState, Moment, Part
+from tfbench.records.energy import (
+    EnergyReading,
+    EnergySource,
+    EnergySources,
+    MachineState,
+    Moment,
+    Part,
+)
 from tfbench.records.machine import Gpu
 
 ROOT = Path("/")
 _FOLDER = "sys/class/powercap"
-_RESOLUTION_SECONDS = 0.001  # the kernel's counters move about once in a millisecond (Intel SDM 3B, 15.10)
+_RESOLUTION_SECONDS = (
+    0.001  # the kernel's counters move about once in a millisecond (Intel SDM 3B, 15.10)
+)
 _MICRO = 1e-6
 
 
@@ -33,9 +46,10 @@ def addresses_in_use(devices: Sequence[str], visible: Sequence[str]) -> list[str
     """Returns the addresses on the bus of the GPUs that a run is placed on; "" for one not known.
 
     Args:
-        devices: Of the placement: "gpu:1", counted among the GPUs that there are before any is hidden.
-        visible: Addresses of those that its process sees, which are these and no others, in the same order; empty: not
-            known.
+        devices: Of the placement: "gpu:1", counted among the GPUs that there are before any is
+            hidden.
+        visible: Addresses of those that its process sees, which are these and no others, in the
+            same order; empty: not known.
     """
     num_gpus = sum(name.startswith("gpu:") for name in devices)
     return list(visible) if len(visible) == num_gpus else [""] * num_gpus
@@ -53,7 +67,9 @@ def find_energy_sources(gpus: Sequence[Gpu], root: Path = ROOT) -> EnergySources
 
 
 class EnergyMeter:
-    """Reads what there is; made when devices are in use, so that the driver is awake and knows all of them.
+    """Reads what there is.
+
+    Made when devices are in use, so that the driver is awake and knows all of them.
 
     Args:
         addresses: Of the GPUs in use; "" for one whose address is not known.
@@ -69,7 +85,9 @@ class EnergyMeter:
             self._counters += open_zones(root)
         except OSError as error:
             problems.append(f"CPU: {error}")
-        self.sources = EnergySources(sources=tuple(one.source for one in self._counters), problems=tuple(problems))
+        self.sources = EnergySources(
+            sources=tuple(one.source for one in self._counters), problems=tuple(problems)
+        )
 
     def close(self) -> None:
         """Closes the driver; nothing can be read any more."""
@@ -93,10 +111,12 @@ class EnergyMeter:
         return MachineState(seconds=seconds, gpus=states, joules=joules)
 
     def _read_joules(self) -> dict[str, float]:
-        return {one.source.name: joules for one in self._counters if (joules := one.read()) is not None}
+        return {
+            one.source.name: joules for one in self._counters if (joules := one.read()) is not None
+        }
 
     def _open_gpus(self, addresses: Sequence[str]) -> list[str]:
-        """Opens the GPUs that the driver knows, and says why the energy of others is not counted."""
+        """Opens the GPUs and returns why the energy of some is not counted."""
         if not addresses:
             return []
         if problem := why_not("nvmlInit"):
@@ -105,7 +125,9 @@ class EnergyMeter:
         problems = []
         for address in dict.fromkeys(addresses):
             if not address:
-                problems.append("GPUs: the driver does not tell which of the machine's GPUs are in use")
+                problems.append(
+                    "GPUs: the driver does not tell which of the machine's GPUs are in use"
+                )
             elif problem := why_not("nvmlDeviceGetHandleByPciBusId", address):
                 problems.append(f"GPU {address}: the driver does not know it: {problem}")
             else:
@@ -138,7 +160,8 @@ def open_zones(root: Path = ROOT) -> list[RaplZone]:
         root: Where /sys lies.
 
     Raises:
-        OSError: There are none, or one cannot be read: a figure of one of two would be told as that of both.
+        OSError: There are none, or one cannot be read: a figure of one of two would be told as that
+            of both.
     """
     zones = list[RaplZone]()
     for folder in sorted((root / _FOLDER).glob("intel-rapl:*")):
@@ -149,8 +172,9 @@ def open_zones(root: Path = ROOT) -> list[RaplZone]:
             counter.read_text(encoding="ascii")
         except PermissionError as error:
             raise OSError(
-                f"{counter}: permission denied: only root may read it (CVE-2020-8694). "
-                f"`sudo chmod a+r {root / _FOLDER}/intel-rapl:*/energy_uj` allows it to all until the machine restarts"
+                f"{counter}: permission denied: only root may read it (CVE-2020-8694). `sudo chmod"
+                f" a+r {root / _FOLDER}/intel-rapl:*/energy_uj` allows it to all until the machine"
+                " restarts"
             ) from error
         zones.append(RaplZone(source, counter))
     if not zones:
@@ -169,4 +193,6 @@ def _describe(folder: Path) -> EnergySource | None:
         return None
     found = read_text(folder / "max_energy_range_uj")
     range_joules = int(found) * _MICRO if found.isdecimal() else None
-    return EnergySource(name=name, part=part, resolution_seconds=_RESOLUTION_SECONDS, range_joules=range_joules)
+    return EnergySource(
+        name=name, part=part, resolution_seconds=_RESOLUTION_SECONDS, range_joules=range_joules
+    )

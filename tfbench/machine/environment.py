@@ -1,4 +1,6 @@
-"""The machine, the versions in use, and what the kernel lets the process that asks have; read within milliseconds.
+"""The machine, the versions in use, and what the kernel lets the process that asks have.
+
+Read within milliseconds.
 
 `root` is where /proc and /sys lie.
 """
@@ -26,15 +28,16 @@ ROOT = Path("/")
 _CPUS = "sys/devices/system/cpu/cpu[0-9]*"
 _COMMAND_SECONDS = 20  # git on a slow disk
 _STATUS = ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty"]
-# Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow, XLA. But
-# for two that scikit-learn sets when Keras imports it: they are about loading a library twice and about forks.
+# Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS,
+# TensorFlow, XLA. But for two that scikit-learn sets when Keras imports it: they are about loading
+# a library twice and about forks.
 THREAD_VARIABLES = re.compile(
     "(?!KMP_DUPLICATE_LIB_OK$|KMP_INIT_AT_FORK$)"
     "(OMP_|KMP_|GOMP_|MKL_|OPENBLAS_NUM_THREADS|TF_NUM_(INTER|INTRA)OP_THREADS|TF_GPU_THREAD_|NPROC)"
 )
-# What else frameworks, CUDA and the C library read: memory, launches, streams, cuDNN, NCCL, PyTorch's compiler, and the
-# allocator of the processor's memory, which may be another one that is loaded beforehand. But for logs, and for what
-# images for containers say of themselves.
+# What else frameworks, CUDA and the C library read: memory, launches, streams, cuDNN, NCCL,
+# PyTorch's compiler, and the allocator of the processor's memory, which may be another one that is
+# loaded beforehand. But for logs, and for what images for containers say of themselves.
 FRAMEWORK_VARIABLES = re.compile(
     "(?!.*_VERSION$|NCCL_DEBUG|CUDNN_(FRONTEND_)?LOG)"
     "(CUDA_DEVICE_MAX_CONNECTIONS|CUDA_LAUNCH_BLOCKING|CUDA_MODULE_LOADING|CUDNN_|GLIBC_TUNABLES|LD_PRELOAD|MALLOC_"
@@ -46,7 +49,8 @@ FRAMEWORK_VARIABLES = re.compile(
 def describe_environment(**framework: Any) -> Environment:
     """Describes the machine and the versions in use.
 
-    The commit is that of the working tree that tfbench was started in, whether it is tfbench's own or the user's.
+    The commit is that of the working tree that tfbench was started in, whether it is tfbench's own
+    or the user's.
 
     Args:
         framework: What the backend says of itself, as fields of the record.
@@ -82,13 +86,19 @@ def describe_environment(**framework: Any) -> Environment:
 def list_variables(names: re.Pattern[str], environment: Mapping[str, str] = os.environ) -> str:
     """Returns the variables of such names as "NAME=value NAME=value"; "" without any.
 
-    Read before a framework is imported: Keras sets some of them itself, and so does PyTorch where there is a GPU.
+    Read before a framework is imported: Keras sets some of them itself, and so does PyTorch where
+    there is a GPU.
     """
-    return " ".join(f"{name}={environment[name]}" for name in sorted(environment) if names.match(name))
+    return " ".join(
+        f"{name}={environment[name]}" for name in sorted(environment) if names.match(name)
+    )
 
 
 def find_version(package: str) -> str | None:
-    """Returns the version of an installed package without importing it; None where it is not installed."""
+    """Returns the version of an installed package without importing it.
+
+    None where it is not installed.
+    """
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -103,15 +113,21 @@ def cpu_model(root: Path = ROOT) -> str:
 
 
 def read_governor(root: Path = ROOT) -> str | None:
-    """Returns how the kernel chooses the cores' clock, several separated by ", "; None where it does not choose it."""
+    """Returns how the kernel chooses the cores' clock, several separated by ", ".
+
+    None where it does not choose it.
+    """
     found = set(map(read_text, root.glob(f"{_CPUS}/cpufreq/scaling_governor")))
     return ", ".join(sorted(found - {""})) or None
 
 
 def read_quota_cores(root: Path = ROOT) -> float | None:
-    """Returns how many cores' worth of time the control groups of this process allow it; None: no limit.
+    """Returns how many cores' worth of time the control groups of this process allow it; None.
 
-    A group cannot use more than those around it are allowed, so that the smallest of their quotas holds.
+    No limit.
+
+    A group cannot use more than those around it are allowed, so that the smallest of their quotas
+    holds.
     """
     quotas = []
     for folder in control_group_folders(root):
@@ -122,17 +138,27 @@ def read_quota_cores(root: Path = ROOT) -> float | None:
 
 
 def read_memory_limit(root: Path = ROOT) -> int | None:
-    """Returns how much memory the control groups of this process allow it, in bytes; None: no limit.
+    """Returns how much memory the control groups of this process allow it, in bytes; None.
 
-    A group cannot have more than those around it, so that the smallest limit holds. Above `memory.high` a group is
-    slowed down, so that this is one, too.
+    No limit.
+
+    A group cannot have more than those around it, so that the smallest limit holds. Above
+    `memory.high` a group is slowed down, so that this is one, too.
     """
-    files = [folder / name for folder in control_group_folders(root) for name in ("memory.max", "memory.high")]
-    return min((int(text) for text in map(read_text, files) if text.isdecimal()), default=None)  # else "max"
+    files = [
+        folder / name
+        for folder in control_group_folders(root)
+        for name in ("memory.max", "memory.high")
+    ]
+    return min(
+        (int(text) for text in map(read_text, files) if text.isdecimal()), default=None
+    )  # else "max"
 
 
 def read_commit() -> tuple[str | None, bool | None]:
-    """Returns the commit that is checked out, and whether files known to git differ from it; None: not known.
+    """Returns the commit that is checked out, and whether files known to git differ from it; None.
+
+    Not known.
 
     Of a submodule it counts which commit is checked out, not whether its files differ.
     """
@@ -142,11 +168,27 @@ def read_commit() -> tuple[str | None, bool | None]:
 
 
 def _ask_git(arguments: list[str]) -> str | None:
-    """Returns what git prints, or None where it is missing, fails, hangs, or takes the tree for somebody else's."""
-    command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
+    """Returns the output of git, or None if it is missing, fails or hangs.
+
+    Git also fails where another user owns the tree.
+    """
+    command = [
+        "git",
+        "--no-optional-locks",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.hooksPath=/dev/null",
+        *arguments,
+    ]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="surrogateescape", timeout=_COMMAND_SECONDS, check=True
+            command,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=_COMMAND_SECONDS,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None

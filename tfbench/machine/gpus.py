@@ -1,8 +1,10 @@
-"""NVIDIA's GPUs: what their driver says of each, and which of them a framework calls by which number.
+"""NVIDIA's GPUs.
 
-The driver lists them by their place on the bus, and CUDA, and so a framework, counts those that CUDA_VISIBLE_DEVICES
-names in the same order: measuring processes have CUDA_DEVICE_ORDER=PCI_BUS_ID. Waking a driver that has been idle takes
-seconds, all else milliseconds.
+What their driver says of each, and which of them a framework calls by which number.
+
+The driver lists them by their place on the bus, and CUDA, and so a framework, counts those that
+CUDA_VISIBLE_DEVICES names in the same order: measuring processes have CUDA_DEVICE_ORDER=PCI_BUS_ID.
+Waking a driver that has been idle takes seconds, all else milliseconds.
 """
 
 import itertools
@@ -13,12 +15,20 @@ from typing import Any
 from tfbench.records.energy import EnergySource, GpuState
 from tfbench.records.machine import Gpu
 
-_RESOLUTION_SECONDS = 0.1  # the counter of energy is renewed every 20 to 100 ms, by the kind of the GPU
-_SM_CLOCK, _MEMORY_CLOCK, _TEMPERATURE = 1, 2, 0  # NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU
+_RESOLUTION_SECONDS = (
+    0.1  # the counter of energy is renewed every 20 to 100 ms, by the kind of the GPU
+)
+_SM_CLOCK, _MEMORY_CLOCK, _TEMPERATURE = (
+    1,
+    2,
+    0,
+)  # NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU
 
 
 def ask(function: str, *arguments: Any) -> Any:
-    """Returns what the driver answers; None where it has no answer, or these bindings lack the question.
+    """Returns what the driver answers.
+
+    None where it has no answer, or these bindings lack the question.
 
     So a virtual GPU has no power limit.
     """
@@ -31,12 +41,17 @@ def why_not(function: str, *arguments: Any) -> str:
 
 
 def read_gpus() -> tuple[Gpu, ...]:
-    """Returns the GPUs that NVIDIA's driver knows, in the order of their bus; none where there is no driver."""
+    """Returns the GPUs that NVIDIA's driver knows, in the order of their bus.
+
+    None where there is no driver.
+    """
     if why_not("nvmlInit"):  # no driver, or one that does not answer
         return ()
     try:
         version = ask("nvmlSystemGetDriverVersion")
-        handles = [ask("nvmlDeviceGetHandleByIndex", n) for n in range(ask("nvmlDeviceGetCount") or 0)]
+        handles = [
+            ask("nvmlDeviceGetHandleByIndex", n) for n in range(ask("nvmlDeviceGetCount") or 0)
+        ]
         # One that has fallen off the bus has no handle.
         found = [_describe(handle, version) for handle in handles if handle is not None]
         return tuple(sorted(found, key=lambda gpu: gpu.bus_id or ""))
@@ -45,13 +60,18 @@ def read_gpus() -> tuple[Gpu, ...]:
 
 
 def split_visible(text: str) -> list[str]:
-    """Returns what CUDA_VISIBLE_DEVICES names, as CUDA reads it: up to the first entry that is no device."""
+    """Returns what CUDA_VISIBLE_DEVICES names, as CUDA reads it.
+
+    Up to the first entry that is no device.
+    """
     entries = (entry.strip() for entry in text.split(","))
     return list(itertools.takewhile(lambda entry: entry and not entry.startswith("-"), entries))
 
 
 def choose_visible(known: Sequence[Gpu], text: str | None) -> tuple[Gpu, ...]:
-    """Returns the GPUs that CUDA shows to a process, in its order, without asking it: it reads its variables but once.
+    """Returns the GPUs that CUDA shows to a process, in its order, without asking it.
+
+    It reads its variables but once.
 
     Args:
         known: As of `read_gpus`.
@@ -68,7 +88,10 @@ def choose_visible(known: Sequence[Gpu], text: str | None) -> tuple[Gpu, ...]:
 
 
 def find_addresses(visible: Sequence[str]) -> tuple[str, ...]:
-    """Returns the addresses of GPUs that TensorFlow calls "/physical_device:GPU:2"; none where one is not known."""
+    """Returns the addresses of GPUs that TensorFlow calls "/physical_device:GPU:2".
+
+    None where one is not known.
+    """
     if not visible:
         return ()
     known = choose_visible(read_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -78,13 +101,18 @@ def find_addresses(visible: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_address(text: str) -> str:
-    """Returns an address on the bus as Linux writes it: the driver's "00000000:3B:00.0" is "0000:3b:00.0"."""
+    """Returns an address on the bus as Linux writes it.
+
+    The driver's "00000000:3B:00.0" is "0000:3b:00.0".
+    """
     domain, _, rest = text.partition(":")
     return f"{int(domain, 16):04x}:{rest.lower()}"
 
 
 class WatchedGpu:
-    """A GPU in use: its counter of energy, and what it does at the moment; the driver must stay open.
+    """A GPU in use: its counter of energy, and what it does at the moment.
+
+    The driver must stay open.
 
     Args:
         address: On the bus: "0000:3b:00.0".
@@ -132,7 +160,9 @@ def _find_visible(known: Sequence[Gpu], entry: str) -> Gpu | None:
         return known[int(entry)] if int(entry) < len(known) else None
     if entry.startswith("MIG-"):  # a part of a GPU, which the driver lists with it alone
         return Gpu(name=entry, driver=known[0].driver if known else None)
-    named = [gpu for gpu in known if gpu.uuid and gpu.uuid.startswith(entry)]  # the beginning is enough
+    named = [
+        gpu for gpu in known if gpu.uuid and gpu.uuid.startswith(entry)
+    ]  # the beginning is enough
     return named[0] if len(named) == 1 else None
 
 

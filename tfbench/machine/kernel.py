@@ -12,15 +12,20 @@ def read_text(path: Path) -> str:
 
 
 def control_group_folders(root: Path) -> list[Path]:
-    """Returns where the control group (version 2) of this process, and those around it, are, innermost first.
+    """Returns the folders of this process's control groups, innermost first.
+
+    They are of version 2: its own group and the enclosing ones.
 
     Args:
         root: Where /proc and /sys lie.
     """
     lines = read_text(root / "proc/self/cgroup").splitlines()
     for path in (line.removeprefix("0::") for line in lines if line.startswith("0::")):
-        # In a container the path may be the host's, while the mount shows the container's own group at its root.
+        # In a container the path may be the host's, while the mount shows the container's own group
+        # at its root.
         group = root / "sys/fs/cgroup" / path.lstrip("/")
-        around = [folder for folder in group.parents if folder.is_relative_to(root / "sys/fs/cgroup")]
+        around = [
+            folder for folder in group.parents if folder.is_relative_to(root / "sys/fs/cgroup")
+        ]
         return [folder for folder in (group, *around) if folder.is_dir()]
     return []

@@ -21,7 +21,10 @@ _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later
 
 
 class Counters(NamedTuple):
-    """Counters that only grow, of the names that `Usage` has for what they grew by; times are of all threads."""
+    """Counters that only grow, of the names that `Usage` has for what they grew by.
+
+    Times are of all threads.
+    """
 
     seconds: float
     own_cpu_seconds: float
@@ -32,7 +35,7 @@ class Counters(NamedTuple):
     major_page_faults: int
 
     def other_share(self, before: "Counters") -> float:
-        """Returns the share of the machine's processor time that other processes took since `before`."""
+        """Returns other processes' share of the machine's CPU time since `before`."""
         own = self.own_cpu_seconds - before.own_cpu_seconds
         others = self.busy_cpu_seconds - before.busy_cpu_seconds - own
         # Counters of the machine and of the process are not read at the same instant.
@@ -58,7 +61,9 @@ class UsageMeter:
         self._read_gpu_peaks = read_gpu_peaks
         self._fellows = fellows
         self._memory_before_model = memory_before_model
-        with contextlib.suppress(OSError):  # where it cannot be reset, the peak is that of the whole process
+        with contextlib.suppress(
+            OSError
+        ):  # where it cannot be reset, the peak is that of the whole process
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
         self._before = read_counters(fellows)
 
@@ -73,7 +78,9 @@ class UsageMeter:
             **grown,
             num_logical_cores=os.cpu_count() or 1,
             load_average=os.getloadavg()[0],
-            peak_memory_bytes=sum(_read_peak_memory(pid) for pid in ("self", *(one.pid for one in self._fellows))),
+            peak_memory_bytes=sum(
+                _read_peak_memory(pid) for pid in ("self", *(one.pid for one in self._fellows))
+            ),
             memory_before_model_bytes=self._memory_before_model,
             peak_gpu_memory_bytes=self._read_gpu_peaks(),
         )
@@ -94,7 +101,11 @@ def read_counters(fellows: "Sequence[psutil.Process]" = ()) -> Counters:
     return Counters(
         seconds=time.perf_counter(),
         own_cpu_seconds=own_cpu,
-        busy_cpu_seconds=machine.user + machine.nice + machine.system + machine.irq + machine.softirq,
+        busy_cpu_seconds=machine.user
+        + machine.nice
+        + machine.system
+        + machine.irq
+        + machine.softirq,
         stolen_cpu_seconds=machine.steal,
         throttled_seconds=read_throttled_seconds(Path("/")),
         swapped_pages=(swapped.sin + swapped.sout) // _PAGE_BYTES,
@@ -103,7 +114,9 @@ def read_counters(fellows: "Sequence[psutil.Process]" = ()) -> Counters:
 
 
 def read_throttled_seconds(root: Path) -> float | None:
-    """Returns how long a processor quota of its control groups has held this process back; None: not known.
+    """Returns how long a processor quota of its control groups has held this process back; None.
+
+    Not known.
 
     Every group counts for itself: one without a quota says 0, also within one that has a quota.
 
@@ -116,7 +129,9 @@ def read_throttled_seconds(root: Path) -> float | None:
 
 
 def count_other_workers(run: str) -> int:
-    """Counts the measuring processes of other runs on this machine; workers that train together are of one run.
+    """Counts the measuring processes of other runs on this machine.
+
+    Workers that train together are of one run.
 
     Args:
         run: Its id, or where its workers meet.
@@ -125,7 +140,10 @@ def count_other_workers(run: str) -> int:
 
 
 def find_fellows(run: str) -> "list[psutil.Process]":
-    """Returns the other measuring processes of a run on this machine: workers that train together."""
+    """Returns the other measuring processes of a run on this machine.
+
+    Workers that train together.
+    """
     return [process for process, found in _list_workers() if found == run]
 
 
@@ -140,10 +158,17 @@ def _list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
 
 
 def _run_of(command: list[str]) -> str | None:
-    """Returns the run that a measuring process is of, by its id or where its workers meet; None: it does not say."""
+    """Returns the run that a measuring process is of, by its id or where its workers meet; None.
+
+    It does not say.
+    """
     try:
         request = json.loads(Path(command[3]).read_text(encoding="utf-8"))["request"]
-        return str(request["worker_rank"]["addresses"][0] if request.get("worker_rank") else request["run_id"])
+        return str(
+            request["worker_rank"]["addresses"][0]
+            if request.get("worker_rank")
+            else request["run_id"]
+        )
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -156,7 +181,12 @@ def read_memory() -> int:
 
 
 def _read_peak_memory(pid: int | str) -> int:
-    """Returns the largest resident size of a process since it was reset, in bytes; 0 of one that has ended."""
-    if found := re.search(r"^VmHWM:\s+(\d+) kB$", read_text(Path(f"/proc/{pid}/status")), re.MULTILINE):
+    """Returns the largest resident size of a process since it was reset, in bytes.
+
+    0 of one that has ended.
+    """
+    if found := re.search(
+        r"^VmHWM:\s+(\d+) kB$", read_text(Path(f"/proc/{pid}/status")), re.MULTILINE
+    ):
         return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if pid == "self" else 0

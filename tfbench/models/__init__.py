@@ -1,1 +1,4 @@
-"""One file a model: a frozen `Config`, and `build_model(config, spec)`, which imports Keras inside."""
+"""One file a model.
+
+A frozen `Config`, and `build_model(config, spec)`, which imports Keras inside.
+"""

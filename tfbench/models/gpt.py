@@ -3,7 +3,12 @@
 from typing import Any
 
 from tfbench.errors import RecipeError
-from tfbench.models.custom_layers.transformer import TransformerConfig, add_blocks, add_positions, embed
+from tfbench.models.custom_layers.transformer import (
+    TransformerConfig,
+    add_blocks,
+    add_positions,
+    embed,
+)
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import schema
 
@@ -16,9 +21,9 @@ class Config(TransformerConfig):
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds embedding of each token -> positions -> causal blocks -> dense.
 
-    Input shape: (batch, context), int32.
-    Output shape: (batch, context, num_classes), logits.
-    Source: GPT-2 (Radford et al. 2019), without dropout; the last layer has weights of its own, and a bias.
+    Input shape: (batch, context), int32. Output shape: (batch, context, num_classes), logits.
+    Source: GPT-2 (Radford et al. 2019), without dropout; the last layer has weights of its own, and
+    a bias.
 
     Raises:
         RecipeError: The data is no text.
@@ -26,7 +31,9 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     import keras
 
     if not spec.tokens_per_sample or not spec.is_fed_as_stored or spec.num_classes is None:
-        raise RecipeError('model gpt: needs tokens, and a label for each of them. Set dataset.name = "text".')
+        raise RecipeError(
+            'model gpt: needs tokens, and a label for each of them. Set dataset.name = "text".'
+        )
     inputs = keras.Input(spec.input_shape, dtype="int32")
     x = embed(inputs, spec.num_classes, config.width, name="token")
     x = add_blocks(add_positions(x), config, is_causal=True)

@@ -20,8 +20,9 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds the architecture for the data's images and classes; nothing is downloaded.
 
-    Inputs come as the data set scales them: an architecture's own scaling of pixels is left out where Keras lets it
-    be (EfficientNetB0 to B7 scale once more; the batch normalisation after their first convolution makes up for it).
+    Inputs come as the data set scales them: an architecture's own scaling of pixels is left out
+    where Keras lets it be (EfficientNetB0 to B7 scale once more; the batch normalisation after
+    their first convolution makes up for it).
 
     Input shape: (batch, height, width, channels), float32.
     Output shape: (batch, num_classes), logits.
@@ -33,10 +34,13 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     import keras
 
     where = f"model.architecture: {config.architecture}"
-    known = {name: value for name, value in vars(keras.applications).items() if inspect.isfunction(value)}
+    known = {
+        name: value for name, value in vars(keras.applications).items() if inspect.isfunction(value)
+    }
     if (build := known.get(config.architecture)) is None:
         raise RecipeError(
-            f"{where}: keras.applications has none of this name.{did_you_mean(config.architecture, known)}"
+            f"{where}: keras.applications has none of this"
+            f" name.{did_you_mean(config.architecture, known)}"
         )
     without_scaling = {"include_preprocessing": False}
     try:
@@ -45,9 +49,14 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             input_shape=spec.input_shape,
             classes=spec.num_classes or 1,
             classifier_activation=None,
-            **(without_scaling if without_scaling.keys() <= inspect.signature(build).parameters.keys() else {}),
+            **(
+                without_scaling
+                if without_scaling.keys() <= inspect.signature(build).parameters.keys()
+                else {}
+            ),
         )
     except (ValueError, IndexError) as error:
         raise RecipeError(
-            f"{where} does not take the data's samples of shape {spec.input_shape}: {foreign_model.reason_of(error)}"
+            f"{where} does not take the data's samples of shape {spec.input_shape}:"
+            f" {foreign_model.reason_of(error)}"
         ) from error

@@ -16,10 +16,15 @@ class Config:
     """Which file."""
 
     file: Text
-    """Path of the file; in a recipe file relative to that file, on the command line to the current folder."""
+    """Path of the file.
+
+    In a recipe file relative to that file, on the command line to the current folder.
+    """
     compiled: Flag = True
-    """Whether a network that was saved compiled trains with its own optimizer, loss and metrics. Otherwise, and if it
-    was not compiled, it trains as the recipe does."""
+    """Whether a network that was saved compiled trains with its own optimizer, loss and metrics.
+
+    Otherwise, and if it was not compiled, it trains as the recipe does.
+    """
 
     def __post_init__(self) -> None:
         if not self.file.endswith(".keras"):
@@ -32,7 +37,8 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Loads the network, with the weights in the file: training goes on from them.
 
-    Nothing in the file is run: Keras loads it in its safe mode, which rejects layers that hold code.
+    Nothing in the file is run: Keras loads it in its safe mode, which rejects layers that hold
+    code.
 
     Input shape: (batch, *input_shape), float32.
     Output shape: (batch, num_classes), logits or probabilities.
@@ -51,7 +57,8 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     model = foreign_model.fit_to_data(_load(path, where, compiled=config.compiled), spec, where)
     foreign_model.require_precision(model, where)
     warnings.warn(
-        f"{path.name} (SHA-256 {digest}) brings its weights along: training starts from them, not from training.seed.",
+        f"{path.name} (SHA-256 {digest}) brings its weights along: training starts from them, not"
+        " from training.seed.",
         Notice,
         stacklevel=2,
     )
@@ -64,9 +71,13 @@ def _load(path: Path, where: str, *, compiled: bool) -> Any:
     foreign_model.register_layers()
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")  # one that never trained
+            warnings.filterwarnings(
+                "ignore", "Skipping variable loading for optimizer"
+            )  # one that never trained
             return keras.saving.load_model(path, compile=compiled, safe_mode=True)
-    except Exception as error:  # a damaged file, or one from another version, can fail anywhere in Keras or h5py
+    except (
+        Exception
+    ) as error:  # a damaged file, or one from another version, can fail anywhere in Keras or h5py
         raise RecipeError(
             f"{where}: cannot be loaded by Keras {keras.__version__}: {type(error).__name__}: "
             f"{foreign_model.reason_of(error)} "

@@ -8,7 +8,7 @@ from tfbench.schema import Fraction, Width, schema
 
 @schema
 class Config:
-    """Filters of the two convolutions, units of the dense layer, and the rates of the two dropouts."""
+    """Filters of the convolutions, units of the dense layer and dropout rates."""
 
     filters: tuple[Width, Width] = (32, 64)
     """Filters of the two convolutions."""
@@ -19,11 +19,13 @@ class Config:
 
 
 def build_model(config: Config, spec: DatasetSpec) -> Any:
-    """Builds conv 3x3 -> conv 3x3 -> max pool 2 -> dropout -> dense -> dropout -> dense; 1,199,882 parameters.
+    """Builds conv 3x3 -> conv 3x3 -> max pool 2 -> dropout -> dense -> dropout -> dense.
 
-    Input shape: (batch, 28, 28, 1), float32.
-    Output shape: (batch, num_classes), logits (the original ends in a softmax; the loss applies it here).
-    Source: keras-team/keras, examples/mnist_cnn.py.
+    1,199,882 parameters.
+
+    Input shape: (batch, 28, 28, 1), float32. Output shape: (batch, num_classes), logits (the
+    original ends in a softmax; the loss applies it here). Source: keras-team/keras,
+    examples/mnist_cnn.py.
     """
     import keras
 

@@ -23,7 +23,10 @@ class Layer(TypedDict):
     name: NotRequired[Text]
     """Its name; not set: its type and place, "dense3"."""
     inputs: NotRequired[tuple[Text, ...]]
-    """Names of the layers above whose outputs it takes, `data` for the data; not set: the layer before it."""
+    """Names of the layers above whose outputs it takes, `data` for the data; not set.
+
+    The layer before it.
+    """
 
 
 @schema
@@ -34,19 +37,24 @@ class Config:
     """The layers in order."""
 
     def __post_init__(self) -> None:
-        problems = _find_problems(self.layer) if self.layer else ["layer: must hold one layer or more."]
+        problems = (
+            _find_problems(self.layer) if self.layer else ["layer: must hold one layer or more."]
+        )
         if problems:
             raise ValueError(" ".join(problems))
 
 
 def build_model(config: Config, spec: DatasetSpec) -> Any:
-    """Builds the layers one after the other, by Keras's own deserialisation in its safe mode: none may hold code.
+    """Builds the layers one after the other, by Keras's own deserialisation in its safe mode.
+
+    None may hold code.
 
     Input shape: (batch, *input_shape), float32.
     Output shape: (batch, num_classes), logits; of a regression (batch, *target_shape).
 
     Raises:
-        RecipeError: There is no such layer, it does not suit its inputs, or the last one not the data.
+        RecipeError: There is no such layer, it does not suit its inputs, or the last one not the
+            data.
     """
     import keras
 
@@ -58,18 +66,24 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             tensors[name] = _make(name, layer)(sources if len(sources) > 1 else sources[0])
             if not isinstance(tensors[name], keras.KerasTensor):
                 raise ValueError("it must have one output, which the next layer takes.")
-        except (ValueError, TypeError, LookupError, NotImplementedError) as error:  # whatever Keras makes of its keys
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            NotImplementedError,
+        ) as error:  # whatever Keras makes of its keys
             shapes = ", ".join(f"{tuple(tensor.shape[1:])}" for tensor in sources)
             raise RecipeError(
-                f"model.layer '{name}' ({layer['type']}), fed with {shapes}: {foreign_model.reason_of(error)}"
+                f"model.layer '{name}' ({layer['type']}), fed with {shapes}:"
+                f" {foreign_model.reason_of(error)}"
             ) from error
         before = name
     shape, outputs = spec.output_shape, tensors[before]
     if math.prod(outputs.shape[1:]) != math.prod(shape):
         raise RecipeError(
-            f"model.layer '{before}': the last layer must have {math.prod(shape)} outputs, as the data has "
-            f"{'values to predict' if spec.num_classes is None else 'classes'}. Received: "
-            f"{math.prod(outputs.shape[1:])}, of shape {tuple(outputs.shape[1:])}."
+            f"model.layer '{before}': the last layer must have {math.prod(shape)} outputs, as the"
+            f" data has {'values to predict' if spec.num_classes is None else 'classes'}. Received:"
+            f" {math.prod(outputs.shape[1:])}, of shape {tuple(outputs.shape[1:])}."
         )
     if tuple(outputs.shape[1:]) != shape:
         outputs = keras.layers.Reshape(shape, name=f"{before}-reshape")(outputs)
@@ -80,7 +94,10 @@ def _make(name: str, layer: Layer) -> Any:
     import keras
 
     foreign_model.register_layers()
-    kind, options = layer["type"], {key: value for key, value in layer.items() if key not in Layer.__annotations__}
+    kind, options = (
+        layer["type"],
+        {key: value for key, value in layer.items() if key not in Layer.__annotations__},
+    )
     own = keras.saving.get_registered_object(f"tfbench>{kind}")
     if own is None and not isinstance(getattr(keras.layers, kind, None), type):
         known = [one for one in dir(keras.layers) if one[0].isupper()]
@@ -95,11 +112,16 @@ def _make(name: str, layer: Layer) -> Any:
 
 
 def _names(layers: tuple[Layer, ...]) -> list[str]:
-    return [layer.get("name") or f"{layer['type'].lower()}{place}" for place, layer in enumerate(layers, start=1)]
+    return [
+        layer.get("name") or f"{layer['type'].lower()}{place}"
+        for place, layer in enumerate(layers, start=1)
+    ]
 
 
 def _find_problems(layers: tuple[Layer, ...]) -> list[str]:
-    """Returns what is wrong with the graph, as far as that is seen without Keras: it must lead to its last layer.
+    """Returns what is wrong with the graph, as far as that is seen without Keras.
+
+    It must lead to its last layer.
 
     What the keys of a layer must be, Keras says as it is built.
     """
@@ -116,5 +138,9 @@ def _find_problems(layers: tuple[Layer, ...]) -> list[str]:
         ]
         used.update(inputs)
         above.append(name)
-    problems += [f"layer '{name}': no other layer takes its output." for name in above[1:-1] if name not in used]
+    problems += [
+        f"layer '{name}': no other layer takes its output."
+        for name in above[1:-1]
+        if name not in used
+    ]
     return problems

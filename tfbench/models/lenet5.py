@@ -8,7 +8,7 @@ from tfbench.schema import Width, schema
 
 @schema
 class Config:
-    """Filters of the three convolutions, units of the first dense layer, the activation and how kernels start."""
+    """Filters, units of the first dense layer, activation and kernel initializer."""
 
     filters: tuple[Width, Width, Width] = (6, 16, 120)
     """Filters of the three convolutions."""
@@ -16,20 +16,25 @@ class Config:
     """Units of the first dense layer."""
     activation: Literal["sigmoid", "relu", "tanh"] = "sigmoid"
     """Activation of the hidden layers."""
-    kernel_initializer: Literal["lecun_normal_untruncated", "glorot_uniform"] = "lecun_normal_untruncated"
+    kernel_initializer: Literal["lecun_normal_untruncated", "glorot_uniform"] = (
+        "lecun_normal_untruncated"
+    )
     """How kernels start."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> Any:
-    """Builds conv 5x5 -> max 2 -> conv 5x5 -> max 2 -> conv 4x4 -> dense -> dense; 74,966 parameters on CIFAR-10.
+    """Builds conv 5x5 -> max 2 -> conv 5x5 -> max 2 -> conv 4x4 -> dense -> dense.
 
-    No layer pads. The last convolution is 4x4, not the 5x5 of LeCun et al. 1998, so that it leaves one value a filter
-    of a 28x28 image and 2x2 of a 32x32 one.
+    74,966 parameters on CIFAR-10.
 
-    Input shape: (batch, 32, 32, 3) or (batch, 28, 28, 1), float32.
-    Output shape: (batch, num_classes), logits (the original returns their softmax when it does not train: a recipe's
+    No layer pads. The last convolution is 4x4, not the 5x5 of LeCun et al. 1998, so that it leaves
+    one value a filter of a 28x28 image and 2x2 of a 32x32 one.
+
+    Input shape: (batch, 32, 32, 3) or (batch, 28, 28, 1), float32. Output shape: (batch,
+    num_classes), logits (the original returns their softmax when it does not train: a recipe's
         `validation_head`).
-    Source: Chainer's documentation, "Convolutional Network for Visual Recognition Tasks"; Qiita article on CPU and GPU
+    Source: Chainer's documentation, "Convolutional Network for Visual Recognition Tasks"; Qiita
+    article on CPU and GPU
         speed with Chainer (user AtomJamesScott).
     """
     import keras
@@ -40,7 +45,11 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
 
     def conv(filters: int, size: int, name: str) -> Any:
         return keras.layers.Conv2D(
-            filters, size, activation=config.activation, kernel_initializer=initializer.clone(), name=name
+            filters,
+            size,
+            activation=config.activation,
+            kernel_initializer=initializer.clone(),
+            name=name,
         )
 
     first, second, third = config.filters
@@ -54,9 +63,14 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             conv(third, 4, "conv3"),
             keras.layers.Flatten(),
             keras.layers.Dense(
-                config.dense_units, activation=config.activation, kernel_initializer=initializer.clone(), name="fc4"
+                config.dense_units,
+                activation=config.activation,
+                kernel_initializer=initializer.clone(),
+                name="fc4",
             ),
-            keras.layers.Dense(spec.num_classes or 1, kernel_initializer=initializer.clone(), name="fc5"),
+            keras.layers.Dense(
+                spec.num_classes or 1, kernel_initializer=initializer.clone(), name="fc5"
+            ),
         ],
         name="lenet5",
     )

@@ -14,16 +14,18 @@ class Config:
     """Widths of the hidden layers, in order."""
     activation: Literal["relu", "tanh", "sigmoid"] = "relu"
     """Activation of the hidden layers."""
-    kernel_initializer: Literal["lecun_normal_untruncated", "glorot_uniform"] = "lecun_normal_untruncated"
+    kernel_initializer: Literal["lecun_normal_untruncated", "glorot_uniform"] = (
+        "lecun_normal_untruncated"
+    )
     """How kernels start; biases start at 0."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds the network.
 
-    Input shape: (batch, ...), float32; flattened.
-    Output shape: (batch, num_classes), logits.
-    Source: the default of two hidden layers of 1000 ReLU units is the network of Chainer's train_mnist example.
+    Input shape: (batch, ...), float32; flattened. Output shape: (batch, num_classes), logits.
+    Source: the default of two hidden layers of 1000 ReLU units is the network of Chainer's
+    train_mnist example.
     """
     import keras
 
@@ -35,7 +37,9 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             keras.Input(spec.input_shape),
             keras.layers.Flatten(),
             *(
-                keras.layers.Dense(units, activation=config.activation, kernel_initializer=initializer.clone())
+                keras.layers.Dense(
+                    units, activation=config.activation, kernel_initializer=initializer.clone()
+                )
                 for units in config.hidden_units
             ),
             keras.layers.Dense(spec.num_classes or 1, kernel_initializer=initializer.clone()),

@@ -8,41 +8,61 @@ from tfbench.schema import Count, Flag, Fraction, Width, schema
 
 @schema
 class Config:
-    """Size and form of the network; the defaults are those of the article that the recipe svhn_rcnn follows."""
+    """Size and form of the network.
+
+    The defaults are those of the article that the recipe svhn_rcnn follows.
+    """
 
     channels: Width = 128
     """Channels of each convolution."""
     num_feedback_steps: Count = 3
     """Additions of the fed-back output, in each recurrent layer."""
     recomputes_feed_forward: Flag = True
-    """The convolution of a layer's input is computed anew in each step instead of once; same values, more work."""
+    """The convolution of a layer's input is computed anew in each step instead of once.
+
+    Same values, more work.
+    """
     rectifies_first: Flag = False
     """The state before the first feedback goes through ReLU too, as in Liang & Hu 2015."""
     rectifies_each_step: Flag = True
-    """The ReLU follows every step, or the last one alone; the article's code, printed without its indentation, can be
-    read both ways."""
+    """The ReLU follows every step, or the last one alone.
+
+    The article's code, printed without its indentation, can be read both ways.
+    """
     normalization: Literal["bn", "lrn", "none"] = "bn"
-    """"bn" after the first convolution and each recurrent layer, "lrn" in each step of the recurrent layers as in Liang
-    & Hu 2015."""
+    """Where to normalise: "bn" after layers, "lrn" in each recurrent step.
+
+    "bn" follows the first convolution and each recurrent layer; "lrn" is as in Liang & Hu 2015.
+    """
     batch_statistics_always: Flag = True
-    """Batch normalisation uses the statistics of the batch in validation too, so that the size of its batches
-    matters."""
+    """Batch normalisation uses the statistics of the batch in validation, too.
+
+    So the size of the validation batches matters.
+    """
     dropout_rate: Fraction = 0.0
-    """Dropout after each layer but the last recurrent one; the article's code has 0.5, but runs with dropout switched
-    off."""
+    """Dropout after each layer but the last recurrent one.
+
+    The article's code has 0.5, but runs with dropout switched off.
+    """
     global_pooling: Literal["channel_max", "spatial_max"] = "channel_max"
-    """Before the last layer, over the channels of each position (the article) or over the positions of each channel
-    (Liang & Hu 2015)."""
+    """Maximum over channels or over positions, before the last layer.
+
+    "channel_max" is over the channels of each position (the article), "spatial_max" over the
+    positions of each channel (Liang & Hu 2015).
+    """
 
 
 def build_model(config: Config, spec: DatasetSpec) -> Any:
-    """Builds conv 5x5 -> max 3/2 -> two recurrent convolutions -> max 3/2 -> two more -> global max -> dense.
+    """Builds a network with four recurrent convolutions.
+
+    Its layers: conv 5x5 -> max 3/2 -> two recurrent convolutions -> max 3/2 -> two more -> global
+    max -> dense.
 
     1,192,330 trainable parameters on SVHN, and 1,280 moving averages of the batch normalisation.
 
-    Input shape: (batch, 32, 32, 3), float32.
-    Output shape: (batch, num_classes), logits (the original returns their softmax: a recipe's `head`).
-    Source: blog article on SVHN with a recurrent CNN on an EC2 p2.xlarge, after Liang & Hu 2015, "Recurrent
+    Input shape: (batch, 32, 32, 3), float32. Output shape: (batch, num_classes), logits (the
+    original returns their softmax: a recipe's `head`). Source: blog article on SVHN with a
+    recurrent CNN on an EC2 p2.xlarge, after Liang & Hu 2015, "Recurrent
         Convolutional Neural Network for Object Recognition".
     """
     import keras
@@ -55,17 +75,31 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     def normalize(x: Any, name: str) -> Any:
         if config.normalization != "bn":
             return x
-        kind = BatchStatisticsNormalization if config.batch_statistics_always else keras.layers.BatchNormalization
+        kind = (
+            BatchStatisticsNormalization
+            if config.batch_statistics_always
+            else keras.layers.BatchNormalization
+        )
         return kind(momentum=0.9, epsilon=2e-5, name=name)(x)
 
     def drop(x: Any, name: str) -> Any:
         return keras.layers.Dropout(config.dropout_rate, name=name)(x) if config.dropout_rate else x
 
-    steps = ("num_feedback_steps", "recomputes_feed_forward", "rectifies_first", "rectifies_each_step")
+    steps = (
+        "num_feedback_steps",
+        "recomputes_feed_forward",
+        "rectifies_first",
+        "rectifies_each_step",
+    )
     initializer = build_initializer("lecun_normal_untruncated")
     inputs = keras.Input(spec.input_shape)
     x = keras.layers.Conv2D(
-        config.channels, 5, padding="same", activation="relu", kernel_initializer=initializer, name="conv1"
+        config.channels,
+        5,
+        padding="same",
+        activation="relu",
+        kernel_initializer=initializer,
+        name="conv1",
     )(inputs)
     x = normalize(x, "bnorm1")
     x = CeilMaxPooling2D(3, 2, name="pool1")(x)  # rounds up, as Chainer's cover_all
@@ -87,5 +121,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
         x = ChannelMax(name="gmax")(x)
     else:
         x = keras.layers.GlobalMaxPooling2D(name="gmax")(x)
-    outputs = keras.layers.Dense(spec.num_classes or 1, kernel_initializer=initializer.clone(), name="l6")(x)
+    outputs = keras.layers.Dense(
+        spec.num_classes or 1, kernel_initializer=initializer.clone(), name="l6"
+    )(x)
     return keras.Model(inputs, outputs, name="rcnn")

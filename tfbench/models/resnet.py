@@ -17,8 +17,10 @@ class Config:
     blocks: tuple[Blocks, Blocks, Blocks, Blocks] = (3, 8, 36, 3)
     """Blocks of the four stages."""
     first_width: Width = 64
-    """Channels of the first convolution and within the blocks of the first stage; each stage has twice its
-    predecessor's, and blocks give out four times what they have within."""
+    """Channels of the first convolution and within the blocks of the first stage.
+
+    Each stage has twice its predecessor's, and blocks give out four times what they have within.
+    """
     num_outputs: Width | None = None
     """Outputs of the last layer; not set: the classes of the data set."""
 
@@ -26,9 +28,9 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 7x7/2 -> max 2 -> four stages of bottleneck blocks -> mean over the map -> dense.
 
-    Input shape: (batch, 32, 32, 3), float32, or larger.
-    Output shape: (batch, num_outputs), logits.
-    Source: Chainer's documentation, "Convolutional Network for Visual Recognition Tasks", after He et al. 2015,
+    Input shape: (batch, 32, 32, 3), float32, or larger. Output shape: (batch, num_outputs), logits.
+    Source: Chainer's documentation, "Convolutional Network for Visual Recognition Tasks", after He
+    et al. 2015,
         who pool over 3x3 where this network pools over 2x2.
     """
     import keras
@@ -36,7 +38,8 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     from tfbench.models.custom_layers.initializers import build_initializer
 
     inputs = keras.Input(spec.input_shape)
-    # Padded by itself: Keras's "same" would put the odd row and column of a stride of 2 on one side only.
+    # Padded by itself: Keras's "same" would put the odd row and column of a stride of 2 on one side
+    # only.
     x = keras.layers.ZeroPadding2D(3)(inputs)
     x = _convolve(x, config.first_width, 7, stride=2, name="conv1")
     x = keras.layers.ReLU()(x)
@@ -46,7 +49,9 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
         width = config.first_width * 2**stage
         for block in range(num_blocks):
             stride = 2 if stage > 0 and block == 0 else 1
-            x = _add_bottleneck(x, width, stride=stride, projects=block == 0, name=f"res{stage + 2}_{block + 1}")
+            x = _add_bottleneck(
+                x, width, stride=stride, projects=block == 0, name=f"res{stage + 2}_{block + 1}"
+            )
     x = keras.layers.GlobalAveragePooling2D(name="pool5")(x)
     initializer = build_initializer("lecun_normal_untruncated")
     num_outputs = config.num_outputs or spec.num_classes or 1
@@ -61,7 +66,9 @@ def _add_bottleneck(x: Any, width: int, *, stride: int, projects: bool, name: st
     """
     import keras
 
-    shortcut = _convolve(x, 4 * width, 1, stride=stride, name=f"{name}_projection") if projects else x
+    shortcut = (
+        _convolve(x, 4 * width, 1, stride=stride, name=f"{name}_projection") if projects else x
+    )
     x = keras.layers.ReLU()(_convolve(x, width, 1, stride=stride, name=f"{name}_conv1"))
     x = keras.layers.ReLU()(_convolve(x, width, 3, name=f"{name}_conv2"))
     x = _convolve(x, 4 * width, 1, name=f"{name}_conv3")

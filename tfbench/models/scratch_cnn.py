@@ -1,4 +1,7 @@
-"""Small convolutional network, first written from scratch with CuPy; with a choice of pooling gradient."""
+"""Small convolutional network, first written from scratch with CuPy.
+
+With a choice of pooling gradient.
+"""
 
 from typing import Any, Literal
 
@@ -17,17 +20,21 @@ class Config:
     weight_width: PositiveNumber = 0.05
     """Deviation that weights and biases start with."""
     pooling_backward: Literal["mask_multiply", "index_scatter", "printed_scatter"] = "mask_multiply"
-    """"mask_multiply" multiplies the gradient by a mask of where the maxima were (each of several equal ones gets all
-    of it), "index_scatter" writes it to the index of the first maximum, and "printed_scatter" is what the article's
-    first version does, which is wrong: all four cells of a window get the gradient."""
+    """How the gradient of the max pooling is computed.
+
+    "mask_multiply" multiplies the gradient by a mask of where the maxima were (each of several
+    equal ones gets all of it), "index_scatter" writes it to the index of the first maximum, and
+    "printed_scatter" is what the article's first version does, which is wrong: all four cells of a
+    window get the gradient.
+    """
 
 
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 3x3 -> max 2 -> dense -> dense; 197,210 parameters.
 
-    Input shape: (batch, 28, 28, 1), float32.
-    Output shape: (batch, num_classes), logits (the original ends in a softmax; the loss applies it here).
-    Source: article "Deep Learning Gaiden: GPU programming" with CuPy. That biases start like the weights is known from
+    Input shape: (batch, 28, 28, 1), float32. Output shape: (batch, num_classes), logits (the
+    original ends in a softmax; the loss applies it here). Source: article "Deep Learning Gaiden:
+    GPU programming" with CuPy. That biases start like the weights is known from
         a later copy of its library.
     """
     import keras
@@ -41,7 +48,9 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     return keras.Sequential(
         [
             keras.Input(spec.input_shape),
-            keras.layers.Conv2D(config.filters, 3, padding="same", activation="relu", name="conv", **start()),
+            keras.layers.Conv2D(
+                config.filters, 3, padding="same", activation="relu", name="conv", **start()
+            ),
             SwitchableMaxPooling2D(2, backward=config.pooling_backward, name="pool"),
             keras.layers.Flatten(),
             keras.layers.Dense(config.dense_units, activation="relu", name="middle", **start()),

@@ -19,10 +19,10 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds SimpleRNN(units) -> Dense(num_classes).
 
-    Input shape: (batch, steps, ...), float32; each step flattened, so that a 28x28 image is 28 steps of 28 values.
-    Output shape: (batch, num_classes), logits.
-    Source: Elman 1990; the size follows the Data Science Stack Exchange question on choosing between CPU and GPU for
-    training, which asks about 100 hidden units.
+    Input shape: (batch, steps, ...), float32; each step flattened, so that a 28x28 image is 28
+    steps of 28 values. Output shape: (batch, num_classes), logits. Source: Elman 1990; the size
+    follows the Data Science Stack Exchange question on choosing between CPU and GPU for training,
+    which asks about 100 hidden units.
     """
     import keras
 

@@ -16,24 +16,31 @@ class Config:
     units: Width = 5
     """Width of the first dense layer and of the LSTM."""
     stateful: Flag = False
-    """The state goes on from batch to batch of the training, row by row, while gradients end at a batch's first step:
-    truncated back-propagation. Otherwise each sequence starts from zero."""
+    """The training carries the state on from batch to batch, row by row.
+
+    Gradients end at a batch's first step: truncated back-propagation. Otherwise each sequence
+    starts from zero.
+    """
     reset_state: Literal["never", "epoch"] = "never"
     """When the state of a stateful LSTM is set back to zero: never, or as an epoch begins."""
 
     def __post_init__(self) -> None:
         if self.reset_state == "epoch" and not self.stateful:
-            raise ValueError('reset_state = "epoch" needs stateful = true: no state goes on from batch to batch.')
+            raise ValueError(
+                'reset_state = "epoch" needs stateful = true: no state goes on from batch to batch.'
+            )
 
 
 def build_model(config: Config, spec: DatasetSpec) -> Any:
-    """Builds, for each step, Dense(units) without activation -> LSTM(units) -> Dense(1); 236 parameters at 5 units.
+    """Builds, for each step, Dense(units) without activation -> LSTM(units) -> Dense(1).
 
-    Input shape: (batch, steps, 1), float32; a stateful model's batch is of `spec.per_replica_batch_size` samples, and
-    of one where that is not said.
-    Output shape: (batch, steps, 1), the value predicted to come next.
-    Source: Qiita article on CPU and GPU speed with Chainer (user AtomJamesScott). As in Chainer's LSTM link, both
-    kernels start as untruncated LeCun normals and the forget gate's bias at 1.
+    236 parameters at 5 units.
+
+    Input shape: (batch, steps, 1), float32; a stateful model's batch is of
+    `spec.per_replica_batch_size` samples, and of one where that is not said. Output shape: (batch,
+    steps, 1), the value predicted to come next. Source: Qiita article on CPU and GPU speed with
+    Chainer (user AtomJamesScott). As in Chainer's LSTM link, both kernels start as untruncated
+    LeCun normals and the forget gate's bias at 1.
     """
     import keras
 
@@ -43,7 +50,10 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     *_, num_values = spec.target_shape or (1,)
     return keras.Sequential(
         [
-            keras.Input(spec.input_shape, batch_size=(spec.per_replica_batch_size or 1) if config.stateful else None),
+            keras.Input(
+                spec.input_shape,
+                batch_size=(spec.per_replica_batch_size or 1) if config.stateful else None,
+            ),
             keras.layers.Dense(config.units, kernel_initializer=initializer.clone()),
             keras.layers.LSTM(
                 config.units,

@@ -1,1 +1,4 @@
-"""What is asked for: sections of a recipe, the files and tables that they are read from, and names."""
+"""What is asked for.
+
+Sections of a recipe, the files and tables that they are read from, and names.
+"""

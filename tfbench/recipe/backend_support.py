@@ -5,7 +5,11 @@ from typing import Literal
 BackendName = Literal["tensorflow", "jax", "torch"]
 Compiler = Literal["graph", "xla", "eager", "inductor"]
 COMPILER_KEY = "training.compiler"
-BACKEND_TITLES: dict[BackendName, str] = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+BACKEND_TITLES: dict[BackendName, str] = {
+    "tensorflow": "TensorFlow",
+    "jax": "JAX",
+    "torch": "PyTorch",
+}
 # The first one of each does unless told otherwise.
 COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
     "tensorflow": ("graph", "xla", "eager"),
@@ -15,7 +19,10 @@ COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
 # What Keras 3.15 does where recurrent layers are to carry their state from batch to batch.
 _NO_STATE: dict[BackendName, str] = {
     "jax": "drops the state that a step of training, or a prediction, leaves in recurrent layers",
-    "torch": "changes the state of recurrent layers before their gradients are taken, which PyTorch rejects",
+    "torch": (
+        "changes the state of recurrent layers before their gradients are taken, which PyTorch"
+        " rejects"
+    ),
 }
 _LAYERS_MERGE: dict[Compiler, str] = {
     "xla": "XLA makes one program of all layers",
@@ -24,9 +31,15 @@ _LAYERS_MERGE: dict[Compiler, str] = {
 }
 # With which compiler layers can be told apart, and what to do to get it.
 _LAYERS_APART: dict[BackendName, tuple[Compiler | None, str]] = {
-    "tensorflow": ("graph", "--set training.compiler=graph shows them as TensorFlow's graph computes them."),
+    "tensorflow": (
+        "graph",
+        "--set training.compiler=graph shows them as TensorFlow's graph computes them.",
+    ),
     "jax": (None, "--backend tensorflow shows them as TensorFlow's graph computes them."),
-    "torch": ("eager", "--set training.compiler=eager shows them as PyTorch computes them one after another."),
+    "torch": (
+        "eager",
+        "--set training.compiler=eager shows them as PyTorch computes them one after another.",
+    ),
 }
 ONE_STEP_A_CALL: tuple[BackendName, ...] = ("torch",)  # whatever is asked for
 
@@ -42,14 +55,17 @@ def why_untraceable(backend: BackendName, compiler: Compiler) -> str:
         return "tfbench reads no trace of JAX. Leave --trace out, or use another backend."
     if compiler == "inductor":
         return (
-            "PyTorch's trace does not show what is inside code that torch.compile made. Leave --trace out, or use "
-            "--set training.compiler=eager."
+            "PyTorch's trace does not show what is inside code that torch.compile made. Leave"
+            " --trace out, or use --set training.compiler=eager."
         )
     return ""
 
 
 def why_layers_merge(backend: BackendName, compiler: Compiler) -> str:
-    """Returns why the layers of a step cannot be timed apart, and what to do instead; "": they can."""
+    """Returns why the layers of a step cannot be timed apart, and what to do instead; "".
+
+    They can.
+    """
     apart, advice = _LAYERS_APART[backend]
     if compiler == apart:
         return ""
@@ -60,7 +76,7 @@ def find_lacking(backend: BackendName, *, carries_state: bool) -> list[str]:
     """Returns what a model asks for that a backend does not have."""
     if carries_state and backend in _NO_STATE:
         return [
-            f"model.stateful: on backend {backend}, Keras {_NO_STATE[backend]}. Use stateful = false, or backend "
-            "tensorflow."
+            f"model.stateful: on backend {backend}, Keras {_NO_STATE[backend]}. Use stateful ="
+            " false, or backend tensorflow."
         ]
     return []

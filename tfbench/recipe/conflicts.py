@@ -7,15 +7,19 @@ from tfbench.recipe.sections import REGRESSION_LOSSES, Recipe, TrainingConfig
 from tfbench.wording import shorten
 
 _NO_SYNTHETIC = (
-    "dataset.data: cannot be synthetic, since only the code of {} knows its shapes and sizes. Received: 'synthetic'. "
-    'Use "real".'
+    "dataset.data: cannot be synthetic, since only the code of {} knows its shapes and sizes."
+    " Received: 'synthetic'. Use \"real\"."
 )
 
-LABELS_HINT = "If targets are labels, make them integers: y.argmax(axis=1) of one-hot ones, y.astype('int64')."
+LABELS_HINT = (
+    "If targets are labels, make them integers: y.argmax(axis=1) of one-hot ones,"
+    " y.astype('int64')."
+)
 _NO_MIRRORED_LOOP = (
-    "training.data_on_device: cannot be true with distribution.strategy = {}, on one device either: TensorFlow does "
-    "not add gradients up in a loop of steps on the devices (merge_call), and samples would lie whole on every one. "
-    "Set it to false, or take strategy default or one_device."
+    "training.data_on_device: cannot be true with distribution.strategy = {}, on one device either:"
+    " TensorFlow does not add gradients up in a loop of steps on the devices (merge_call), and"
+    " samples would lie whole on every one. Set it to false, or take strategy default or"
+    " one_device."
 )
 
 
@@ -31,7 +35,9 @@ def find_conflicts(recipe: Recipe) -> list[str]:
     elif training.data_on_device and strategy not in ("default", "one_device"):
         problems.append(_NO_MIRRORED_LOOP.format(strategy))
     if registry.is_code(dataset.name):
-        return problems + ([_NO_SYNTHETIC.format(shorten(dataset.name))] if dataset.data == "synthetic" else [])
+        return problems + (
+            [_NO_SYNTHETIC.format(shorten(dataset.name))] if dataset.data == "synthetic" else []
+        )
     module = registry.load("datasets", dataset.name)
     spec = module.describe(module.Config(**dataset.options))
     problems += find_misfits(spec, dataset.name, training)
@@ -50,44 +56,56 @@ def find_misfits(spec: DatasetSpec, name: str, training: TrainingConfig) -> list
     problems = []
     if training.global_batch_size > spec.train_samples:
         problems.append(
-            f"training.global_batch_size: must be at most {spec.train_samples}, the training samples of "
-            f"{name}. Received: {training.global_batch_size}."
+            f"training.global_batch_size: must be at most {spec.train_samples}, the training"
+            f" samples of {name}. Received: {training.global_batch_size}."
         )
     if spec.num_rows not in (None, training.global_batch_size):
         problems.append(
-            f"training.global_batch_size: must be {spec.num_rows}, the dataset.num_rows that go on from batch to "
-            f"batch. Received: {training.global_batch_size}. Set dataset.num_rows to the same."
+            f"training.global_batch_size: must be {spec.num_rows}, the dataset.num_rows that go on"
+            f" from batch to batch. Received: {training.global_batch_size}. Set dataset.num_rows to"
+            " the same."
         )
     return problems
 
 
 def find_unfit_loss(spec: DatasetSpec, training: TrainingConfig, name: str = "") -> str:
-    """Returns why a network that does not bring a loss of its own cannot be trained with the recipe's, or ""."""
+    """Returns why a network cannot be trained with the recipe's loss, or "".
+
+    This is for networks that bring no loss of their own.
+    """
     wanted = REGRESSION_LOSSES if spec.num_classes is None else ("sparse_categorical_crossentropy",)
     if training.loss in wanted:
         return ""
     kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
     hint = "" if name or spec.num_classes else f" {LABELS_HINT}"  # the data may be anyone's
     return (
-        f"training.loss: must be {' or '.join(wanted)}, since the data{f' set {name}' if name else ''} {kind}. "
-        f"Received: {training.loss}.{hint}"
+        f"training.loss: must be {' or '.join(wanted)}, since the"
+        f" data{f' set {name}' if name else ''} {kind}. Received: {training.loss}.{hint}"
     )
 
 
 def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:
-    """Returns why an evaluation would meet a stateful model, built for one size of batch, with another."""
+    """Returns why an evaluation would use batches unfit for a stateful model.
+
+    Such a model is built for one size of batch.
+    """
     batch_size, problems = training.global_batch_size, list[str]()
     if training.validation_batch_size not in (None, batch_size):
         problems.append(
-            f"training.validation_batch_size: must be the global_batch_size, {batch_size}, since a stateful model is "
-            f"built for one size of batch. Received: {training.validation_batch_size}. Leave it out."
+            f"training.validation_batch_size: must be the global_batch_size, {batch_size}, since a"
+            " stateful model is built for one size of batch. Received:"
+            f" {training.validation_batch_size}. Leave it out."
         )
-    counts = [spec.validation_samples, spec.test_samples, spec.train_samples if training.evaluates_training else 0]
+    counts = [
+        spec.validation_samples,
+        spec.test_samples,
+        spec.train_samples if training.evaluates_training else 0,
+    ]
     if any(count % batch_size for count in counts):
         evaluated = " and ".join(f"{count:,}" for count in counts if count)
         problems.append(
-            f"training.global_batch_size: must divide the {evaluated} samples of {name} that are evaluated, since a "
-            f"stateful model is built for one size of batch. Received: {batch_size}. Choose another, or set "
-            "model.stateful = false."
+            f"training.global_batch_size: must divide the {evaluated} samples of {name} that are"
+            " evaluated, since a stateful model is built for one size of batch. Received:"
+            f" {batch_size}. Choose another, or set model.stateful = false."
         )
     return problems

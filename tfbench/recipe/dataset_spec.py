@@ -16,24 +16,36 @@ class DatasetSpec:
     num_classes: int | None = None  # None: regression
     train_samples: int
     validation_samples: int
-    input_scale: float = 1.0  # inputs are multiplied by this once they are float32 and their mean is subtracted
-    mean: Literal["none", "image", "channel"] = "none"  # of the training samples; one a pixel, or one a channel
+    input_scale: float = (
+        1.0  # inputs are multiplied by this once they are float32 and their mean is subtracted
+    )
+    mean: Literal["none", "image", "channel"] = (
+        "none"  # of the training samples; one a pixel, or one a channel
+    )
     # Shape as stored, where the model sees a crop: a random one in training, the centre otherwise.
     stored_shape: tuple[int, ...] | None = None
     mirrors: bool = False  # training images are turned left to right, one in two
-    views: Literal[1, 9, 10] = 1  # crops whose probabilities are averaged in an evaluation after the training
+    views: Literal[1, 9, 10] = (
+        1  # crops whose probabilities are averaged in an evaluation after the training
+    )
     shuffled: bool = True  # False: training samples come in their order, batch after batch
-    drawn: bool = False  # True: training samples are drawn with replacement; an epoch has some twice and some never
-    num_rows: int | None = None  # of a batch, where each goes on in the next one: the order needs batches of this size
+    # True: training samples are drawn with replacement; an epoch has some twice and some never
+    drawn: bool = False
+    num_rows: int | None = (
+        None  # of a batch, where each goes on in the next one: the order needs batches of this size
+    )
     test_samples: int = 0  # of a third split, evaluated once after the training
     per_replica_batch_size: int | None = None  # for a model that must know it when it is built
-    # Arrays in dicts and tuples, with weights, or several labels a sample: for a network that comes compiled. The
-    # shapes above are empty then.
+    # Arrays in dicts and tuples, with weights, or several labels a sample: for a network that comes
+    # compiled. The shapes above are empty then.
     is_structured: bool = False
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """What a network without a loss of its own gives for a sample: a logit a class, or the values."""
+        """What a network without a loss of its own gives for a sample.
+
+        A logit a class, or the values.
+        """
         if self.num_classes is None:
             return self.target_shape or (1,)
         return (*(self.target_shape if self.tokens_per_sample else ()), self.num_classes)
@@ -46,5 +58,8 @@ class DatasetSpec:
 
     @property
     def is_fed_as_stored(self) -> bool:
-        """Whether inputs are not made float32: numbers of words, for one, of which float32 has 2^24."""
+        """Whether inputs are not made float32.
+
+        Numbers of words, for one, of which float32 has 2^24.
+        """
         return self.is_structured or self.input_dtype in ("int32", "int64")

@@ -17,7 +17,10 @@ _STRATEGIES: dict[BackendName, tuple[StrategyName, ...]] = {
     "torch": ("default",),
 }
 _WHY_NOT: dict[BackendName, str] = {
-    "tensorflow": "Keras splits no weights there, and where tf.device places a layer, its gradients stay on one device",
+    "tensorflow": (
+        "Keras splits no weights there, and where tf.device places a layer, its gradients stay on"
+        " one device"
+    ),
     "jax": "it places on one device by itself: use strategy default",
     "torch": "no released version of Keras spreads a training over PyTorch's devices",
 }
@@ -47,23 +50,34 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
     for text in config.devices:
         match = re.fullmatch(r"(cpu|gpu)(?::(\d{1,3}))?", text.strip().lower())
         if not match:
-            raise DeviceError(f"devices: must be cpu, cpu:N, gpu or gpu:N. Received: '{shorten(text)}'.")
+            raise DeviceError(
+                f"devices: must be cpu, cpu:N, gpu or gpu:N. Received: '{shorten(text)}'."
+            )
         kind, index = match.groups()
         devices.append(Device(kind, int(index) if index else (-1 if kind == "gpu" else 0)))
         if kind == "cpu" and devices[-1].index >= MAX_LOGICAL_CPUS:
-            raise DeviceError(f"devices: cpu:0 to cpu:{MAX_LOGICAL_CPUS - 1}. Received: '{shorten(text)}'.")
+            raise DeviceError(
+                f"devices: cpu:0 to cpu:{MAX_LOGICAL_CPUS - 1}. Received: '{shorten(text)}'."
+            )
     if len(set(devices)) < len(devices):
         raise DeviceError(f"devices: each may be named once. Received: {received}.")
     if len({device.kind for device in devices}) > 1:
         raise DeviceError(f"devices: must not mix CPU and GPU. Received: {received}.")
     if Device("gpu", -1) in devices and len(devices) > 1:
-        raise DeviceError("devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2 otherwise.")
+        raise DeviceError(
+            "devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2"
+            " otherwise."
+        )
     if config.strategy in _OF_ONE_DEVICE and len(devices) > 1:
         use = "Use --strategy mirrored for several"
-        raise DeviceError(f"strategy {config.strategy} takes one device. Received: {received}. {use}.")
+        raise DeviceError(
+            f"strategy {config.strategy} takes one device. Received: {received}. {use}."
+        )
     if config.strategy == "default" and devices and devices[0].kind == "cpu" and devices[0].index:
         use = "Use --strategy one_device for it"
-        raise DeviceError(f"strategy default always places on {HOST}. Received: {devices[0]}. {use}.")
+        raise DeviceError(
+            f"strategy default always places on {HOST}. Received: {devices[0]}. {use}."
+        )
     return tuple(devices)
 
 
@@ -73,8 +87,9 @@ def require_strategy(config: DistributionConfig, training: TrainingConfig) -> No
     if config.strategy not in there:
         others = [name for name, strategies in _STRATEGIES.items() if config.strategy in strategies]
         raise DeviceError(
-            f"strategy {config.strategy}: not on backend {training.backend}: {_WHY_NOT[training.backend]}. "
-            f"It has: {', '.join(there)}. Backends with {config.strategy}: {', '.join(others)}."
+            f"strategy {config.strategy}: not on backend {training.backend}:"
+            f" {_WHY_NOT[training.backend]}. It has: {', '.join(there)}. Backends with"
+            f" {config.strategy}: {', '.join(others)}."
         )
 
 
@@ -91,14 +106,14 @@ def find_mesh(devices: tuple[Device, ...], config: DistributionConfig) -> Mesh:
     if mesh.num_devices != num_devices:
         text = ", ".join(f"{name} = {size}" for name, size in config.mesh.items())
         raise DeviceError(
-            f"distribution.mesh: {{ {text} }} are {mesh.num_devices} devices. Received: {num_devices}. Name as many "
-            "with distribution.devices, or change the mesh."
+            f"distribution.mesh: {{ {text} }} are {mesh.num_devices} devices. Received:"
+            f" {num_devices}. Name as many with distribution.devices, or change the mesh."
         )
     return mesh
 
 
 def require_usable(config: DistributionConfig, training: TrainingConfig) -> None:
-    """Checks what can be told without TensorFlow of devices that are all named, and changes nothing.
+    """Checks fully named devices as far as possible without TensorFlow.
 
     Raises:
         DeviceError: The devices cannot be used, or the batch does not divide among them.
@@ -109,7 +124,9 @@ def require_usable(config: DistributionConfig, training: TrainingConfig) -> None
         require_fitting(devices, config, training)
 
 
-def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig) -> None:
+def require_fitting(
+    devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig
+) -> None:
     """Checks devices that are known one by one against what is asked of them.
 
     Raises:
@@ -130,15 +147,16 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
     uses_xla = training.backend == "tensorflow" and training.compiler_used == "xla"
     if num_replicas > 1 and uses_xla:  # on TensorFlow
         raise DeviceError(
-            "training.compiler: XLA cannot compile a step over several replicas (TensorFlow: variables on a "
-            'different device). Use compiler = "graph", or one device.'
+            "training.compiler: XLA cannot compile a step over several replicas (TensorFlow:"
+            ' variables on a different device). Use compiler = "graph", or one device.'
         )
     if uses_xla and devices[0].kind == "cpu" and devices[0].index > 0:
         raise DeviceError(
-            f"training.compiler: XLA compiles for cpu:0 only, of the logical CPU devices. Received: {devices[0]}. "
-            "They are one processor: use cpu:0."
+            "training.compiler: XLA compiles for cpu:0 only, of the logical CPU devices. Received:"
+            f" {devices[0]}. They are one processor: use cpu:0."
         )
     if config.cross_device_ops == "nccl" and devices[0].kind == "cpu":
         raise DeviceError(
-            "distribution.cross_device_ops: nccl moves data between GPUs only. Use reduction_to_one_device."
+            "distribution.cross_device_ops: nccl moves data between GPUs only. Use"
+            " reduction_to_one_device."
         )

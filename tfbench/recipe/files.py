@@ -18,7 +18,13 @@ from tfbench.wording import shorten
 
 # What a recipe says of its network alone.
 _OF_THE_NETWORK = (
-    *("reference", "recipe.notes", "recipe.not_meant_for", "expect.val_accuracy_at_epoch", "expect.val_loss_at_epoch"),
+    *(
+        "reference",
+        "recipe.notes",
+        "recipe.not_meant_for",
+        "expect.val_accuracy_at_epoch",
+        "expect.val_loss_at_epoch",
+    ),
     *("training.head", "training.validation_head"),  # a softmax that its author applied twice
 )
 
@@ -36,7 +42,9 @@ def list_recipes() -> dict[str, Path]:
 
 
 def find_recipe(name: str) -> Path:
-    """Returns the file of a recipe: a path, or the name of a shipped recipe. A network stands for a recipe of its own.
+    """Returns the file of a recipe: a path, or the name of a shipped recipe.
+
+    A network stands for a recipe of its own.
 
     Raises:
         UnknownNameError: There is no such file and no shipped recipe of this name.
@@ -50,7 +58,9 @@ def find_recipe(name: str) -> Path:
         return shipped[name]
     is_path = path.suffix or len(path.parts) > 1
     problem = (
-        f"{name}: {'is not a file' if path.exists() else 'no such file'}." if is_path else f"unknown recipe '{name}'."
+        f"{name}: {'is not a file' if path.exists() else 'no such file'}."
+        if is_path
+        else f"unknown recipe '{name}'."
     )
     raise UnknownNameError(
         f"{problem}{did_you_mean(path.stem, shipped)} `tfbench list` shows the recipes. "
@@ -65,8 +75,10 @@ def load_recipe(
 
     Args:
         path: A TOML file, or a network: "net.keras", "nets.py:build_model".
-        overrides: Dotted key to value, for example `{"training.epochs": 3}`; they win over the file.
-        steady_seconds: Length of a run after its warm-up if neither of both limits it; None: the recipe's epochs.
+        overrides: Dotted key to value, for example `{"training.epochs": 3}`; they win over the
+            file.
+        steady_seconds: Length of a run after its warm-up if neither of both limits it; None: the
+            recipe's epochs.
 
     Raises:
         RecipeError: Naming the file, or the shipped recipe, and every problem in it.
@@ -83,14 +95,20 @@ def load_recipe(
     for key, value in overrides.items():
         set_value(tables, key, value)
     measurement = tables.setdefault("measurement", {})
-    if steady_seconds is not None and isinstance(measurement, dict) and not {"steps", "seconds"} & set(measurement):
+    if (
+        steady_seconds is not None
+        and isinstance(measurement, dict)
+        and not {"steps", "seconds"} & set(measurement)
+    ):
         measurement["seconds"] = steady_seconds
     _place_files(tables, Path())
     recipe = from_tables(tables, name=path.stem, source=source, overridden=tuple(overrides))
     # A recorded run needs the file no more, so that its absence is no conflict.
     if recipe.model.name == "keras_file" and not os.path.isfile(recipe.model.options["file"]):  # noqa: PTH113 - never raises
         origin = origin_of("model.file", overrides, source)
-        raise RecipeError(f"{origin}model.file: no such file: {shorten(recipe.model.options['file'], 300)}.")
+        raise RecipeError(
+            f"{origin}model.file: no such file: {shorten(recipe.model.options['file'], 300)}."
+        )
     return recipe
 
 
@@ -102,14 +120,17 @@ def _is_network(name: str) -> bool:
 def _network_tables(name: str) -> dict[str, Any]:
     """Returns the tables of a recipe that trains a network as it was compiled.
 
-    Its data is what a function `load_data` in the same file returns; without one, random samples in the shapes of the
-    network's inputs.
+    Its data is what a function `load_data` in the same file returns; without one, random samples in
+    the shapes of the network's inputs.
     """
     is_code = registry.is_code(name)
     module = name.rpartition(":")[0]
     has_data = is_code and _has_load_data(Path(module))
     return {
-        "recipe": {"title": os.path.basename(name), "source": "a network named on the command line"},  # noqa: PTH119
+        "recipe": {
+            "title": os.path.basename(name),  # noqa: PTH119
+            "source": "a network named on the command line",
+        },
         "model": {"name": name} if is_code else {"file": name},
         "dataset": {"name": f"{module}:load_data" if has_data else "network"},
         "training": {"global_batch_size": 32, "epochs": 5},
@@ -128,32 +149,42 @@ def _has_load_data(file: Path) -> bool:
 
 
 def _place_files(tables: Mapping[str, Any], folder: Path) -> None:
-    """Makes the paths of a saved network and of files of code absolute, if there are any: relative to `folder`."""
+    """Makes the paths of a saved network and of files of code absolute, if there are any.
+
+    Relative to `folder`.
+    """
     for table in (_table(tables, "model"), _table(tables, "dataset")):
         is_saved = table.get("name", "keras_file") == "keras_file"
         for key, is_path in (("name", ".py:" in str(table.get("name"))), ("file", is_saved)):
-            if is_path and isinstance(table.get(key), str) and "\0" not in table[key]:  # which is rejected later
+            if (
+                is_path and isinstance(table.get(key), str) and "\0" not in table[key]
+            ):  # which is rejected later
                 # pathlib would follow symbolic links.
                 table[key] = os.path.abspath(folder / os.path.expanduser(table[key]))  # noqa: PTH100, PTH111
 
 
-def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], *, kept: Collection[str] = ()) -> None:
-    """Takes away what a recipe says of the model, data set or optimizer in whose place another is named.
+def make_room_for_another(
+    tables: dict[str, Any], overrides: Mapping[str, Any], *, kept: Collection[str] = ()
+) -> None:
+    """Removes what a recipe says of a model, data set or optimizer to be replaced.
 
-    Its options; and of a model what is of that network alone: title, source and notes, a softmax that its author
-    applied twice, what was published and is expected of it, on which devices it takes days, and which of its sizes a
-    sweep varies.
+    Its options; and of a model what is of that network alone: title, source and notes, a softmax
+    that its author applied twice, what was published and is expected of it, on which devices it
+    takes days, and which of its sizes a sweep varies.
 
     Args:
         tables: Of the recipe.
-        overrides: What is to be laid over them, by dotted key; such as `model.name`, `model.file` or `dataset.name`.
+        overrides: What is to be laid over them, by dotted key; such as `model.name`, `model.file`
+            or `dataset.name`.
         kept: Dotted keys that somebody asked for, so that they stay whatever the network.
     """
     places = {"model": tables, "dataset": tables, "training.optimizer": _table(tables, "training")}
     for kind, place in places.items():
         table = _table(place, kind.rpartition(".")[2])
         another = overrides.get(f"{kind}.file", overrides.get(f"{kind}.name", table.get("name")))
-        if not table or another == table.get("name", "adam" if kind == "training.optimizer" else None):
+        if not table or another == table.get(
+            "name", "adam" if kind == "training.optimizer" else None
+        ):
             continue
         for key in table.keys() - ({"data"} if kind == "dataset" else set()):
             if f"{kind}.{key}" not in kept:
@@ -169,12 +200,18 @@ def _forget_network(tables: dict[str, Any], another: str, kept: Collection[str])
         if dotted not in kept:
             (_table(tables, section) if key else tables).pop(key or section, None)
     recipe, name = _table(tables, "recipe"), os.path.basename(another)  # noqa: PTH119
-    for key, words in (("title", "in place of the network of"), ("source", "with data and training of:")):
+    for key, words in (
+        ("title", "in place of the network of"),
+        ("source", "with data and training of:"),
+    ):
         if isinstance(recipe.get(key), str):
             recipe[key] = f"{name} {words} {recipe[key]}"
 
 
 def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Returns a table of a recipe that is not checked yet; none, or none that is a table, is empty."""
+    """Returns a table of a recipe that is not checked yet.
+
+    None, or none that is a table, is empty.
+    """
     table = tables.get(name)
     return table if isinstance(table, dict) else {}

@@ -1,9 +1,12 @@
-"""How a network is spread over devices: a mesh of them, and along which axis of it the parts of each variable lie.
+"""How a network is spread over devices.
 
-A mesh has up to two axes. Along "data" a batch is cut into parts, along "model" it is not: devices that differ in their
-place on it alone compute the same samples. A variable lies whole on every device unless it is of a dense layer.
-In the hybrid of Krizhevsky (2014) there is one axis, "data", along which the kernels of dense layers are cut, too: the
-convolutions are computed once, each device its part of the batch, and each dense layer by all devices for all samples.
+A mesh of them, and along which axis of it the parts of each variable lie.
+
+A mesh has up to two axes. Along "data" a batch is cut into parts, along "model" it is not: devices
+that differ in their place on it alone compute the same samples. A variable lies whole on every
+device unless it is of a dense layer. In the hybrid of Krizhevsky (2014) there is one axis, "data",
+along which the kernels of dense layers are cut, too: the convolutions are computed once, each
+device its part of the batch, and each dense layer by all devices for all samples.
 """
 
 import dataclasses
@@ -28,7 +31,9 @@ class Mesh:
         return self.data * self.model
 
 
-def lay_out(shapes: Mapping[str, tuple[int, ...]], mesh: Mesh) -> dict[str, tuple[MeshAxis | None, ...]]:
+def lay_out(
+    shapes: Mapping[str, tuple[int, ...]], mesh: Mesh
+) -> dict[str, tuple[MeshAxis | None, ...]]:
     """Returns for each variable that is cut which axis of the mesh each of its axes is cut along.
 
     Under "model" and "hybrid", dense layers are split by their outputs, as long as these divide.
@@ -48,7 +53,7 @@ def lay_out(shapes: Mapping[str, tuple[int, ...]], mesh: Mesh) -> dict[str, tupl
     }
     if not layout:
         raise RecipeError(
-            f"distribution.strategy: no dense layer's outputs divide by {getattr(mesh, split)}, so that nothing would "
-            "be split. Use --strategy mirrored, or another number of devices."
+            f"distribution.strategy: no dense layer's outputs divide by {getattr(mesh, split)}, so"
+            " that nothing would be split. Use --strategy mirrored, or another number of devices."
         )
     return layout

@@ -5,7 +5,16 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from tfbench.schema import Flag, Fraction, NonNegativeNumber, Number, PositiveNumber, Rate, Text, schema
+from tfbench.schema import (
+    Flag,
+    Fraction,
+    NonNegativeNumber,
+    Number,
+    PositiveNumber,
+    Rate,
+    Text,
+    schema,
+)
 
 CLIPPING = ("clipnorm", "global_clipnorm", "clipvalue")
 
@@ -18,8 +27,11 @@ class KerasArguments:
     learning_rate: Rate = 0.001
     """Learning rate, as in Keras."""
     learning_rate_schedule: dict[str, Any] | None = None
-    """One of Keras's learning rate schedules, by its class `name`, and its arguments: `{ name = "CosineDecay",
-    warmup_steps = 500 }`. By default a warm-up ends at `learning_rate`, and a decay with the training."""
+    """One of Keras's learning rate schedules, by its class `name`, and its arguments.
+
+    `{ name = "CosineDecay", warmup_steps = 500 }`. By default a warm-up ends at `learning_rate`,
+    and a decay with the training.
+    """
     clipnorm: PositiveNumber | None = None
     """Largest norm of each weight's gradient. On `tensorflow`, clipping needs a single replica."""
     global_clipnorm: PositiveNumber | None = None
@@ -30,7 +42,9 @@ class KerasArguments:
     def __post_init__(self) -> None:
         named = [key for key in CLIPPING if getattr(self, key) is not None]
         if len(named) > 1:
-            raise ValueError(f"only one of {', '.join(CLIPPING)} can be set. Received: {', '.join(named)}.")
+            raise ValueError(
+                f"only one of {', '.join(CLIPPING)} can be set. Received: {', '.join(named)}."
+            )
 
 
 @schema
@@ -59,14 +73,18 @@ class StepDecay:
 
 @schema
 class ParameterGroup:
-    """Weights that are trained otherwise than the rest; where two groups name a weight, the later one counts.
+    """Weights that are trained otherwise than the rest.
+
+    Where two groups name a weight, the later one counts.
 
     What is left out stays as it is for all weights.
     """
 
     variables: Text
-    """A pattern with `*` for "LAYER/WEIGHT", such as "*/bias" or "local3/kernel"; one that fits no weight is an
-    error."""
+    """A pattern with `*` for "LAYER/WEIGHT", such as "*/bias" or "local3/kernel".
+
+    One that fits no weight is an error.
+    """
     learning_rate: Rate | None = None
     """Learning rate of these weights."""
     weight_decay: NonNegativeNumber | None = None
@@ -77,9 +95,12 @@ class ParameterGroup:
 
 @schema
 class SgdConfig(KerasArguments):
-    """Stochastic gradient descent: Keras's own, until weights are grouped or the learning rate has a schedule.
+    """Stochastic gradient descent.
 
-    With weight decay, v = momentum v - learning_rate (gradient + weight_decay w) and w = w + v, as in cuda-convnet.
+    Keras's own, until weights are grouped or the learning rate has a schedule.
+
+    With weight decay, v = momentum v - learning_rate (gradient + weight_decay w) and w = w + v, as
+    in cuda-convnet.
     """
 
     name: Literal["sgd"] = "sgd"
@@ -91,7 +112,10 @@ class SgdConfig(KerasArguments):
     nesterov: Flag = False
     """Nesterov's form of momentum."""
     weight_decay: NonNegativeNumber = 0.0
-    """How strongly weights are drawn to zero: added to the gradient as `weight_decay` times the weight."""
+    """How strongly weights are drawn to zero.
+
+    Added to the gradient as `weight_decay` times the weight.
+    """
     schedule: StepDecay | None = None
     """How the learning rate falls."""
     groups: tuple[ParameterGroup, ...] = ()
@@ -100,7 +124,9 @@ class SgdConfig(KerasArguments):
     def __post_init__(self) -> None:
         KerasArguments.__post_init__(self)
         if self.learning_rate_schedule and (self.schedule or self.groups):
-            raise ValueError("learning_rate_schedule does not go with schedule or groups. Leave one of them out.")
+            raise ValueError(
+                "learning_rate_schedule does not go with schedule or groups. Leave one of them out."
+            )
 
 
 @schema

@@ -1,7 +1,7 @@
 """Models and data sets by name: a name is a file in the package, imported only when it is used.
 
-A name with a colon, "my_package.nets:build_model" or "nets.py:build_model", is a function outside of tfbench:
-`user_code` calls it, in the measuring process alone. Nothing here imports such code.
+A name with a colon, "my_package.nets:build_model" or "nets.py:build_model", is a function outside
+of tfbench: `user_code` calls it, in the measuring process alone. Nothing here imports such code.
 """
 
 import ast
@@ -18,12 +18,16 @@ from tfbench.wording import shorten
 Kind = Literal["models", "datasets"]
 _SINGULAR = {"models": "model", "datasets": "data set"}
 CODE_NOT_ALLOWED = (
-    "is code from outside of tfbench, which can do whatever you can. If you trust it, allow it with --allow-code."
+    "is code from outside of tfbench, which can do whatever you can. If you trust it, allow it with"
+    " --allow-code."
 )
 
 
 def list_names(kind: Kind) -> dict[str, str]:
-    """Returns every name of a kind with the first line of its module's docstring; imports none of them."""
+    """Returns every name of a kind with the first line of its module's docstring.
+
+    Imports none of them.
+    """
     return {name: _first_line(path) for name, path in _find_files(kind).items()}
 
 
@@ -36,7 +40,8 @@ def load(kind: Kind, name: str) -> ModuleType:
     known = _find_files(kind)
     if name not in known:
         raise UnknownNameError(
-            f"unknown {_SINGULAR[kind]} '{shorten(name)}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
+            f"unknown {_SINGULAR[kind]} '{shorten(name)}'.{did_you_mean(name, known)} Known:"
+            f" {', '.join(known)}."
         )
     return importlib.import_module(f"tfbench.{kind}.{name}")
 
@@ -47,13 +52,17 @@ def is_code(name: object) -> bool:
 
 
 def is_code_name(name: str) -> bool:
-    """Says whether `name` is written as a function's is: "package.module:function" or "folder/nets.py:function"."""
+    """Says whether `name` is written as a function's is.
+
+    "package.module:function" or "folder/nets.py:function".
+    """
     module, _, function = name.rpartition(":")
     parts = [function] if module.endswith(".py") else [*module.split("."), function]
     return all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
 
 
-@functools.cache  # for each of thousands of recipes, looking into the folder would take longer than all else
+# for each of thousands of recipes, looking into the folder would take longer than all else
+@functools.cache
 def _find_files(kind: Kind) -> dict[str, Path]:
     files = (Path(__file__).parents[1] / kind).glob("*.py")
     return {path.stem: path for path in sorted(files) if path.stem != "__init__"}

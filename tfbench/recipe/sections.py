@@ -1,7 +1,8 @@
 """A recipe: one workload and how to measure it, as frozen sections that check their own values.
 
-The defaults below are the documented defaults; a run's record holds them written out. Names are Keras's and
-tf.distribute's own. No part of a run but the entry points sees more than the section it needs.
+The defaults below are the documented defaults; a run's record holds them written out. Names are
+Keras's and tf.distribute's own. No part of a run but the entry points sees more than the section it
+needs.
 """
 
 import dataclasses
@@ -61,7 +62,10 @@ class ModelConfig:
 
 @schema
 class DatasetConfig:
-    """Which data set, and whether its real samples are used or a synthetic stand-in of the same shape and size."""
+    """The data set, with real samples or a synthetic stand-in.
+
+    The stand-in has the same shape and size.
+    """
 
     name: Text
     data: Literal["real", "synthetic"] = "real"
@@ -74,20 +78,29 @@ class TrainingConfig:
     """How the model is trained."""
 
     backend: BackendName = "tensorflow"
-    """The framework that Keras trains with. `pip install jax` or `pip install torch` installs another one."""
+    """The framework that Keras trains with.
+
+    `pip install jax` or `pip install torch` installs another one.
+    """
     global_batch_size: BatchSize
     """Samples per step, over all replicas."""
     epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
     """Number of passes through the training samples."""
     optimizer: AnyOptimizer = dataclasses.field(default_factory=AdamConfig)
     """The optimizer: its `name` and its values."""
-    loss: Literal["sparse_categorical_crossentropy", "mean_squared_error", "summed_squared_error"] = (
-        "sparse_categorical_crossentropy"
-    )
-    """Classes need the cross-entropy. `mean_squared_error` averages a sequence's steps, `summed_squared_error` adds."""
+    loss: Literal[
+        "sparse_categorical_crossentropy", "mean_squared_error", "summed_squared_error"
+    ] = "sparse_categorical_crossentropy"
+    """Classes need the cross-entropy.
+
+    `mean_squared_error` averages a sequence's steps, `summed_squared_error` adds.
+    """
     head: Head = "logits"
-    """Input of the cross-entropy in training: the model's output, or its softmax, which the loss then applies twice.
-    A double softmax gives losses that compare with no others: for ten classes, 1.461 to 2.461."""
+    """Input of the cross-entropy in training.
+
+    The model's output, or its softmax, which the loss then applies twice. A double softmax gives
+    losses that compare with no others: for ten classes, 1.461 to 2.461.
+    """
     validation_head: Head = "logits"
     """Input of the cross-entropy in validation."""
     validation_batch_size: BatchSize | None = None
@@ -97,21 +110,35 @@ class TrainingConfig:
     stop_at_val_accuracy: Fraction | None = None
     """Stop once the validation accuracy reaches this."""
     stop_below_error_change: PositiveNumber | None = None
-    """Stop once the training loss, in inference mode if that is evaluated, changes by less per epoch."""
+    """Stop once the training loss changes by less than this per epoch.
+
+    It is the loss in inference mode if that is evaluated.
+    """
     steps_per_execution: Annotated[Count, pydantic.Field(le=100_000)] = 1
     """Steps per call of the compiled training function, as in Keras."""
     data_on_device: Flag = False
-    """Keep the training set in device memory and select batches there. On `tensorflow` only, and not with `mirrored` or
-    random crops."""
+    """Keep the training set in device memory and select batches there.
+
+    On `tensorflow` only, and not with `mirrored` or random crops.
+    """
     compiler: Compiler | None = None
-    """"graph" (TensorFlow's own), "xla" (on `tensorflow` for one replica), "inductor" (`torch.compile`) or "eager".
-    Not set: "graph" on `tensorflow`, "xla" on `jax`, "eager" on `torch`."""
+    """The compiler: "graph", "xla", "inductor" or "eager".
+
+    "graph" is TensorFlow's own, "xla" works on `tensorflow` for one replica only, and "inductor" is
+    `torch.compile`. Not set: "graph" on `tensorflow`, "xla" on `jax`, "eager" on `torch`.
+    """
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
     """Keras's dtype policy."""
     tensor_float_32: Flag = False
-    """Let GPUs compute "float32" with ten bits of mantissa, as no CPU does. TensorFlow's own default is true."""
+    """Let GPUs compute "float32" with ten bits of mantissa, as no CPU does.
+
+    TensorFlow's own default is true.
+    """
     deterministic: Flag = False
-    """Use only operations that give the same bits each time; on `tensorflow` not with `compiler = "xla"`."""
+    """Use only operations that give the same bits each time.
+
+    On `tensorflow` not with `compiler = "xla"`.
+    """
     seed: Seed = 0
     """Seed of the initial weights, the order of the data and synthetic data."""
     intra_op_threads: Threads = 0
@@ -122,11 +149,15 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         if self.compiler_used not in COMPILERS[self.backend]:
             possible = " or ".join(COMPILERS[self.backend])
-            raise ValueError(f"compiler: must be {possible} on backend {self.backend}. Received: {self.compiler}.")
+            raise ValueError(
+                f"compiler: must be {possible} on backend {self.backend}. Received:"
+                f" {self.compiler}."
+            )
         if self.backend == "tensorflow" and self.compiler == "xla" and self.deterministic:
             raise ValueError(
-                'compiler cannot be "xla" with deterministic = true: Keras switches XLA off under op determinism, so '
-                'that the run would not be the one asked for. Set compiler = "graph", or deterministic = false.'
+                'compiler cannot be "xla" with deterministic = true: Keras switches XLA off under'
+                " op determinism, so that the run would not be the one asked for. Set compiler ="
+                ' "graph", or deterministic = false.'
             )
         if self.backend in ONE_STEP_A_CALL and self.steps_per_execution > 1:
             raise ValueError(
@@ -135,10 +166,17 @@ class TrainingConfig:
             )
         if self.backend == "jax" and (self.intra_op_threads or self.inter_op_threads):
             raise ValueError(
-                "intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another backend."
+                "intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another"
+                " backend."
             )
-        if "double_softmax" in (self.head, self.validation_head) and self.loss != "sparse_categorical_crossentropy":
-            raise ValueError(f"head: double_softmax needs sparse_categorical_crossentropy. Received: {self.loss}.")
+        if (
+            "double_softmax" in (self.head, self.validation_head)
+            and self.loss != "sparse_categorical_crossentropy"
+        ):
+            raise ValueError(
+                "head: double_softmax needs sparse_categorical_crossentropy. Received:"
+                f" {self.loss}."
+            )
 
     @property
     def compiler_used(self) -> Compiler:
@@ -151,29 +189,50 @@ class DistributionConfig:
     """How a network is spread: strategy, devices and workers."""
 
     strategy: StrategyName = "default"
-    """"default" (plain Keras on one device), "one_device" (`tf.distribute.OneDeviceStrategy`), "mirrored" (one replica
-    per device), "multi_worker" (the same over several processes), "model" (model parallel, on `jax`) or "hybrid"
-    (data and model parallel, on `jax`)."""
+    """How the network is spread over devices and workers.
+
+    "default" (plain Keras on one device), "one_device" (`tf.distribute.OneDeviceStrategy`),
+    "mirrored" (one replica per device), "multi_worker" (the same over several processes), "model"
+    (model parallel, on `jax`) or "hybrid" (data and model parallel, on `jax`).
+    """
     devices: tuple[Text, ...] = ()
-    """`cpu`, `cpu:N`, `gpu` or `gpu:N`, of each worker. None named: every GPU for strategies over several devices, else
-    the first; without GPUs the CPU."""
+    """`cpu`, `cpu:N`, `gpu` or `gpu:N`, of each worker. None named.
+
+    Every GPU for strategies over several devices, else the first; without GPUs the CPU.
+    """
     num_workers: Annotated[Count, pydantic.Field(le=4096)] | None = None
-    """Processes under "multi_worker"; not set: as many as the launcher (Slurm, MPI, torchrun) started."""
-    mesh: dict[MeshAxis, Annotated[Count, pydantic.Field(le=4096)]] = dataclasses.field(default_factory=dict)
-    """Of "model" and "hybrid": number of devices along each axis, `{ data = 2, model = 2 }`. Batches are split along
-    "data". Not set: all along "model" for "model", and along "data" for "hybrid", which splits weights there, too.
-    Dense layers are split, by their outputs."""
+    """Processes under "multi_worker"; not set.
+
+    As many as the launcher (Slurm, MPI, torchrun) started.
+    """
+    mesh: dict[MeshAxis, Annotated[Count, pydantic.Field(le=4096)]] = dataclasses.field(
+        default_factory=dict
+    )
+    """Of "model" and "hybrid": number of devices along each axis, `{ data = 2, model = 2 }`.
+
+    Batches are split along "data". Not set: all along "model" for "model", and along "data" for
+    "hybrid", which splits weights there, too. Dense layers are split, by their outputs.
+    """
     cross_device_ops: Literal["auto", "nccl", "reduction_to_one_device"] = "auto"
-    """How `mirrored` adds gradients up on `tensorflow`. "auto": "nccl" on GPUs, "reduction_to_one_device" on
-    CPUs."""
+    """How `mirrored` adds gradients up on `tensorflow`. "auto".
+
+    "nccl" on GPUs, "reduction_to_one_device" on CPUs.
+    """
 
     def __post_init__(self) -> None:
         if self.num_workers is not None and self.strategy != "multi_worker":
-            raise ValueError(f"num_workers: needs strategy multi_worker. Received: strategy {self.strategy}.")
+            raise ValueError(
+                f"num_workers: needs strategy multi_worker. Received: strategy {self.strategy}."
+            )
         if self.mesh and self.strategy not in CUTTING_STRATEGIES:
-            raise ValueError(f"mesh: needs strategy model or hybrid. Received: strategy {self.strategy}.")
+            raise ValueError(
+                f"mesh: needs strategy model or hybrid. Received: strategy {self.strategy}."
+            )
         if self.strategy == "model" and self.mesh.get("data", 1) > 1:
-            raise ValueError("mesh: strategy model does not split batches. Use hybrid for a mesh with an axis data.")
+            raise ValueError(
+                "mesh: strategy model does not split batches. Use hybrid for a mesh with an axis"
+                " data."
+            )
 
 
 @schema
@@ -181,21 +240,33 @@ class MeasurementConfig:
     """How the clock is read, and when to stop before the recipe's epochs are done."""
 
     clock: Literal["span", "step"] = "span"
-    """Time groups of steps ("span") or every step ("step": exact percentiles, slower, not comparable with "span")."""
+    """Time groups of steps ("span") or every step ("step".
+
+    Exact percentiles, slower, not comparable with "span").
+    """
     min_span_seconds: Annotated[PositiveNumber, pydantic.Field(le=60)] = 0.05
-    """Shortest group of steps that the clock "span" times; groups may take up to five times as long."""
+    """Shortest group of steps that the clock "span" times.
+
+    Groups may take up to five times as long.
+    """
     warmup_steps: Count = 10
-    """First steps, which no speed includes: the first one compiles, the next ones use batches made meanwhile."""
+    """First steps, which no speed includes.
+
+    The first one compiles, the next ones use batches made meanwhile.
+    """
     steps: Count | None = None
     """Stop after this many steps beyond the warm-up."""
     seconds: PositiveNumber | None = None
     """Stop after this many seconds beyond the warm-up."""
     checks: Flag = True
-    """Measure the input pipeline alone and the devices' peak after the training, which takes some seconds."""
+    """After training, measure the input pipeline alone and the devices' peak.
+
+    This takes some seconds.
+    """
 
     @property
     def is_limited(self) -> bool:
-        """Whether the run stops after a number of steps or seconds instead of the recipe's epochs."""
+        """Whether a limit of steps or seconds replaces the recipe's epochs."""
         return self.steps is not None or self.seconds is not None
 
 
@@ -278,10 +349,13 @@ class RecipeFile:
     output: OutputConfig = OutputConfig()
     cost: CostConfig = CostConfig()
     expect: ExpectConfig = dataclasses.field(default_factory=ExpectConfig)
-    sweep: dict[VariedKey, Annotated[tuple[Any, ...], pydantic.Field(min_length=1)]] = dataclasses.field(
-        default_factory=dict
+    sweep: dict[VariedKey, Annotated[tuple[Any, ...], pydantic.Field(min_length=1)]] = (
+        dataclasses.field(default_factory=dict)
     )
-    """What `tfbench sweep` varies, unless told otherwise: from a key, in quotes, to a list of values."""
+    """What `tfbench sweep` varies, unless told otherwise.
+
+    From a key, in quotes, to a list of values.
+    """
     reference: tuple[Reference, ...] = ()
     """Published figures, shown next to yours."""
 

@@ -18,7 +18,9 @@ _MAX_DEPTH = 32  # of arrays and tables within each other
 _INTEGERS = range(-(2**63), 2**63)  # of TOML
 
 
-def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden: Collection[str] = ()) -> Recipe:
+def from_tables(
+    tables: Mapping[str, Any], *, name: str, source: str, overridden: Collection[str] = ()
+) -> Recipe:
     """Builds a recipe from plain tables, as read from TOML or from a journal.
 
     Args:
@@ -28,16 +30,22 @@ def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden
         overridden: Dotted keys whose values are not from there, but from options or parameters.
 
     Raises:
-        RecipeError: Naming every problem, each line with `source` in front, unless its key was set from elsewhere.
+        RecipeError: Naming every problem, each line with `source` in front, unless its key was set
+            from elsewhere.
     """
     recipe, problems = None, list(_find_foreign(tables))
     if not problems:
         file, problems = find_problems(RecipeFile, tables, "")
         if file:
-            recipe = Recipe(name=name, **{field.name: getattr(file, field.name) for field in dataclasses.fields(file)})
+            recipe = Recipe(
+                name=name,
+                **{field.name: getattr(file, field.name) for field in dataclasses.fields(file)},
+            )
             problems = find_conflicts(recipe)
     if problems or recipe is None:
-        raise RecipeError("\n".join(f"{origin_of(problem, overridden, source)}{problem}" for problem in problems))
+        raise RecipeError(
+            "\n".join(f"{origin_of(problem, overridden, source)}{problem}" for problem in problems)
+        )
     return recipe
 
 
@@ -76,7 +84,10 @@ def to_tables(recipe: Recipe) -> dict[str, Any]:
 def list_meanings(recipe: Recipe) -> dict[str, str]:
     """Returns what the keys of a recipe mean, by their dotted names."""
     classes = [("", RecipeFile), ("training.optimizer.", type(recipe.training.optimizer))]
-    classes += [(f"{field.name}.", type(getattr(recipe, field.name))) for field in dataclasses.fields(recipe)]
+    classes += [
+        (f"{field.name}.", type(getattr(recipe, field.name)))
+        for field in dataclasses.fields(recipe)
+    ]
     if not registry.is_code(recipe.model.name):
         classes.append(("model.", registry.load("models", recipe.model.name).Config))
     if not registry.is_code(recipe.dataset.name):
@@ -92,7 +103,9 @@ def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
     """
     named = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
     problems = [
-        f"{key}: {shorten(name)} {registry.CODE_NOT_ALLOWED}" for key, name in named.items() if registry.is_code(name)
+        f"{key}: {shorten(name)} {registry.CODE_NOT_ALLOWED}"
+        for key, name in named.items()
+        if registry.is_code(name)
     ]
     if problems and not allows_code:
         raise RecipeError("\n".join(problems))
@@ -110,7 +123,8 @@ def parse_override(text: str) -> tuple[str, Any]:
     key = key.strip()
     if not equals or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", key):
         raise RecipeError(
-            f"--set {shorten(text)}: must be SECTION.KEY=VALUE, for example model.hidden_units=[4000,4000]."
+            f"--set {shorten(text)}: must be SECTION.KEY=VALUE, for example"
+            " model.hidden_units=[4000,4000]."
         )
     try:
         return key, parse_value(value.strip())
@@ -121,7 +135,10 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def origin_of(problem: str, overridden: Collection[str], source: str) -> str:
-    """Returns what a problem begins with: the file that holds its key and ": ", or "" for a key that was set."""
+    """Returns what a problem begins with: the file that holds its key and ".
+
+    ", or "" for a key that was set.
+    """
     section, *others = problem.split(": ")
     steps = section.split(".")
     if len(steps) == 1 and others and others[0].isidentifier():  # "training: compiler: must be ..."
@@ -146,5 +163,7 @@ def set_value(tables: dict[str, Any], key: str, value: Any) -> None:
         tables = tables.setdefault(parent, {})
         if not isinstance(tables, dict):
             where = shorten(".".join(parents[: depth + 1]))
-            raise RecipeError(f"--set {shorten(key)}: {where} is not a table, so it has no key '{shorten(last)}'.")
+            raise RecipeError(
+                f"--set {shorten(key)}: {where} is not a table, so it has no key '{shorten(last)}'."
+            )
     tables[last] = value

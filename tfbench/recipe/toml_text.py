@@ -1,4 +1,7 @@
-"""Recipes as TOML: read, as far as a recipe can hold it, and written, which the standard library does not."""
+"""Recipes as TOML.
+
+Read, as far as a recipe can hold it, and written, which the standard library does not.
+"""
 
 import json
 import re
@@ -18,7 +21,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Returns the tables that a text holds.
 
     Raises:
-        RecipeError: It is no TOML. The message begins with what is wrong, for the caller to put in front where.
+        RecipeError: It is no TOML. The message begins with what is wrong, for the caller to put in
+            front where.
     """
     try:
         return tomllib.loads(text)
@@ -51,7 +55,8 @@ def parse_value(text: str) -> Any:
 def format_toml(tables: Mapping[str, Any], meanings: Mapping[str, str] | None = None) -> str:
     """Returns TOML that reads back as `tables`.
 
-    TOML knows no null: a key without a value is written as a comment, so that a reader still learns of it.
+    TOML knows no null: a key without a value is written as a comment, so that a reader still learns
+    of it.
 
     Args:
         tables: Tables, and arrays of tables, of plain values.
@@ -60,20 +65,35 @@ def format_toml(tables: Mapping[str, Any], meanings: Mapping[str, str] | None = 
     return "\n\n".join(_blocks(tables, "", meanings or {})) + "\n"
 
 
-def _blocks(table: Mapping[str, Any], path: str, meanings: Mapping[str, str], heading: str = "") -> Iterator[str]:
+def _blocks(
+    table: Mapping[str, Any], path: str, meanings: Mapping[str, str], heading: str = ""
+) -> Iterator[str]:
     """Yields a table, then the tables in it; TOML wants a table's own values first."""
     lines = [heading] if heading else []
     inner: list[str] = []
     for key, value in table.items():
         name = f"{path}.{_key(key)}" if path else _key(key)
-        comment = textwrap.wrap(meanings.get(name, ""), _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        comment = textwrap.wrap(
+            meanings.get(name, ""), _WIDTH, initial_indent="# ", subsequent_indent="# "
+        )
         if isinstance(value, Mapping):
             inner += _blocks(value, name, meanings, "\n".join([*comment, f"[{name}]"]))
-        elif isinstance(value, list) and value and all(isinstance(element, Mapping) for element in value):
+        elif (
+            isinstance(value, list)
+            and value
+            and all(isinstance(element, Mapping) for element in value)
+        ):
             for element in value:
                 inner += _blocks(element, name, meanings, f"[[{name}]]")
         else:
-            lines += [*comment, f"# {_key(key)}: not set" if value is None else f"{_key(key)} = {format_inline(value)}"]
+            lines += [
+                *comment,
+                (
+                    f"# {_key(key)}: not set"
+                    if value is None
+                    else f"{_key(key)} = {format_inline(value)}"
+                ),
+            ]
     yield from ["\n".join(lines), *inner] if lines else inner
 
 
@@ -82,12 +102,19 @@ def _key(key: str) -> str:
 
 
 def format_inline(value: Any) -> str:
-    """Returns one value as TOML writes it behind an equals sign: a list in brackets, a table in braces."""
+    """Returns one value as TOML writes it behind an equals sign.
+
+    A list in brackets, a table in braces.
+    """
     if isinstance(value, Mapping):  # in an array of arrays
         known = {key: element for key, element in value.items() if element is not None}
-        return "{" + ", ".join(f"{_key(key)} = {format_inline(element)}" for key, element in known.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{_key(key)} = {format_inline(element)}" for key, element in known.items())
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(map(format_inline, value)) + "]"
-    # Strings, numbers and booleans are written alike in JSON and TOML, but for the one control character that
-    # JSON leaves as it is.
+    # Strings, numbers and booleans are written alike in JSON and TOML, but for the one control
+    # character that JSON leaves as it is.
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Types of keys that are no fixed words, of bands, and of tables whose `name` says what checks their other keys."""
+"""Types of keys, bands, and tables whose `name` decides how they are checked."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
@@ -10,7 +10,12 @@ from tfbench.recipe import registry
 from tfbench.schema import NonNegativeNumber, Number, ProblemsError, find_problems, to_plain
 from tfbench.wording import shorten
 
-VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distribution is what a sweep's setups are for
+VARIABLE_SECTIONS = (
+    "model",
+    "dataset",
+    "training",
+    "measurement",
+)  # the distribution is what a sweep's setups are for
 Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
 EpochKey = Annotated[str, pydantic.Field(pattern="^[1-9][0-9]{0,6}$")]
 VariedKey = Annotated[str, pydantic.Field(pattern=rf"^({'|'.join(VARIABLE_SECTIONS)})\..+$")]
@@ -23,18 +28,27 @@ def _require_order(band: tuple[float, float]) -> tuple[float, float]:
 
 
 AccuracyBand = Annotated[tuple[Accuracy, Accuracy], pydantic.AfterValidator(_require_order)]
-LossBand = Annotated[tuple[NonNegativeNumber, NonNegativeNumber], pydantic.AfterValidator(_require_order)]
+LossBand = Annotated[
+    tuple[NonNegativeNumber, NonNegativeNumber], pydantic.AfterValidator(_require_order)
+]
 
 
 def read_options(kind: registry.Kind, section: str) -> Callable[[Any], Any]:
-    """Returns what makes a section's table one of `name`, `data` and `options`, which the named module checks."""
+    """Returns a function that splits a table into `name`, `data` and `options`.
+
+    The named module checks the options.
+    """
 
     def read(table: Any) -> Any:
         if not isinstance(table, Mapping):
             return table
         if kind == "models" and "file" in table:  # of a saved network
             table = {"name": "keras_file", **table}
-        own = {key: table[key] for key in ("name", "data") if key in table and (key, kind) != ("data", "models")}
+        own = {
+            key: table[key]
+            for key in ("name", "data")
+            if key in table and (key, kind) != ("data", "models")
+        }
         options = {key: value for key, value in table.items() if key not in own}
         name = own.get("name")
         if not isinstance(name, str):
@@ -55,10 +69,16 @@ def read_options(kind: registry.Kind, section: str) -> Callable[[Any], Any]:
 
 
 def _find_code_problems(name: str, options: Mapping[str, Any], section: str) -> Iterator[str]:
-    """Yields what can be said against a function outside of tfbench, and its arguments, without importing it."""
+    """Yields the problems of a function outside of tfbench and of its arguments.
+
+    The function is not imported.
+    """
     if not registry.is_code_name(name):
         wanted = 'must be written as "package.module:function" or "nets.py:function"'
         yield f"{section}.name: {wanted}. Received: {shorten(repr(name))}."
     for key in options:
         if not key.isidentifier():
-            yield f"{section}.{shorten(key)}: must be the name of an argument. Received: {shorten(repr(key))}."
+            yield (
+                f"{section}.{shorten(key)}: must be the name of an argument. Received:"
+                f" {shorten(repr(key))}."
+            )

@@ -1,1 +1,4 @@
-"""What flows from the measuring process to the reports and is kept: records, journals, and how files are written."""
+"""What flows from the measuring process to the reports and is kept.
+
+Records, journals, and how files are written.
+"""

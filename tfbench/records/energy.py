@@ -15,7 +15,8 @@ Moment = Literal["steady", "end"]
 class EnergySource:
     """A counter of energy that only grows.
 
-    What it shows is up to `resolution_seconds` old. At `range_joules` it begins anew; None: it does not come to that.
+    What it shows is up to `resolution_seconds` old. At `range_joules` it begins anew; None: it does
+    not come to that.
     """
 
     name: str  # a GPU's address on the bus; "package-0", "package-0 dram"
@@ -36,7 +37,8 @@ class EnergySources:
 class EnergyReading:
     """What the counters showed at a moment: joules by the name of the source.
 
-    A source is missing that could not be read. `seconds` are of the machine's monotonic clock, before the reading.
+    A source is missing that could not be read. `seconds` are of the machine's monotonic clock,
+    before the reading.
     """
 
     moment: Moment
@@ -56,10 +58,12 @@ class GpuState:
 
 @schema
 class MachineState:
-    """What the parent saw beside the training: the GPUs in use by their addresses, and the counters of energy.
+    """What the parent saw beside the training.
 
-    `seconds` are of the machine's monotonic clock, before the reading. A GPU is missing that did not answer. What the
-    counters show in between says how often one came to its end.
+    The GPUs in use by their addresses, and the counters of energy.
+
+    `seconds` are of the machine's monotonic clock, before the reading. A GPU is missing that did
+    not answer. What the counters show in between says how often one came to its end.
     """
 
     seconds: float

@@ -23,7 +23,9 @@ from tfbench.records.run import (
 )
 from tfbench.schema import NaturalNumber, NonNegativeNumber, Timestamp, build
 
-Span = tuple[NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber]  # epoch, first and last step, seconds
+Span = tuple[
+    NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber
+]  # epoch, first and last step, seconds
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -38,7 +40,9 @@ KINDS: dict[str, dict[str, Any]] = {
         "model": ModelSummary,
         "steps_per_epoch": NaturalNumber | None,
     },
-    "rejected": {"error": Any},  # the run cannot be made; type and message, of a process of this version
+    "rejected": {
+        "error": Any
+    },  # the run cannot be made; type and message, of a process of this version
     "started": {},  # to train
     "spans": {"spans": tuple[Span, ...]},
     "epoch": {"epoch": EpochRecord},  # is over, validation included
@@ -46,7 +50,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "profile_round": {"round": ProfileRound},
     "finished": {},  # the run is measured; written again after the last check, which may crash
     "failed": {"error": WorkerError},
-    "exit": {"status": Status, "reason": str, "worker_seconds": float | None},  # as the tracking process says
+    "exit": {
+        "status": Status,
+        "reason": str,
+        "worker_seconds": float | None,
+    },  # as the tracking process says
     "replica_check": {"replica_check": ReplicaCheck},
     "spread": {"spread": Spread},
     "exchange_check": {"exchange_check": ExchangeCheck},
@@ -72,7 +80,9 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def read_fields(record: Record) -> dict[str, Any]:
-    """Returns the time of a record and the fields of its kind; a field or a kind that is not known is passed over.
+    """Returns the time of a record and the fields of its kind.
+
+    A field or a kind that is not known is passed over.
 
     Raises:
         RecipeError: Naming every field that is not of its type.
@@ -87,5 +97,7 @@ def _model_of(kind: str) -> type[pydantic.BaseModel]:
         for name, field in {"time": Timestamp, **KINDS.get(kind, {})}.items()
     }
     config = pydantic.ConfigDict(extra="ignore", allow_inf_nan=False)
-    made: type[pydantic.BaseModel] = pydantic.create_model(kind, __config__=config, **typing.cast(Any, fields))
+    made: type[pydantic.BaseModel] = pydantic.create_model(
+        kind, __config__=config, **typing.cast(Any, fields)
+    )
     return made

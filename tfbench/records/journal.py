@@ -1,4 +1,7 @@
-"""The journal: one append-only file a run, one JSON object a line. It is the truth; all else can be rebuilt from it."""
+"""The journal: one append-only file a run, one JSON object a line. It is the truth.
+
+All else can be rebuilt from it.
+"""
 
 import contextlib
 import errno
@@ -22,8 +25,11 @@ from tfbench.wording import count
 
 FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
-SYNC_SECONDS = 1.0  # epochs are on the disk at most so long after their end, or once the next one ends
-RESERVE_BYTES = 65_536  # kept free on disk, so that what was measured can still be written when the disk is full
+SYNC_SECONDS = (
+    1.0  # epochs are on the disk at most so long after their end, or once the next one ends
+)
+# kept free on disk, so that what was measured can still be written when the disk is full
+RESERVE_BYTES = 65_536
 WORK_SUFFIX = ".work"
 
 # Where a field of a kind of record goes in the result, if that calls it otherwise.
@@ -41,11 +47,23 @@ _NAMES = {
     ("profile_operations", "num_steps"): "num_traced_steps",
     ("profile_operations", "step_seconds"): "traced_step_seconds",
 }
-_LISTS = ("spans", "epochs", "evaluations", "peak_checks", "notes", "energy_readings", "machine_states", "rounds")
+_LISTS = (
+    "spans",
+    "epochs",
+    "evaluations",
+    "peak_checks",
+    "notes",
+    "energy_readings",
+    "machine_states",
+    "rounds",
+)
 
 
 class Journal:
-    """Appends to one run's journal, as several processes may at once. Lines are written whole or not at all."""
+    """Appends to one run's journal, as several processes may at once.
+
+    Lines are written whole or not at all.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +73,10 @@ class Journal:
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def reserve(self) -> None:
-        """Sets disk space aside that is given up to write the last records when the disk is full."""
+        """Reserves disk space for the last records if the disk gets full.
+
+        It is given up to write them.
+        """
         with contextlib.suppress(FileExistsError), self._reserve_path.open("xb") as file:
             file.write(b"\0" * RESERVE_BYTES)
 
@@ -63,13 +84,17 @@ class Journal:
         """Writes one record, and the spans that were held back before it.
 
         Raises:
-            OSError: The disk is full or the file cannot be written; nothing of the record is in the file then.
+            OSError: The disk is full or the file cannot be written; nothing of the record is in the
+                file then.
         """
         with self._lock:
             self._write(*self._held_back(), {"kind": kind, "time": time.time(), **fields})
 
     def sync(self, every_seconds: float = 0.0) -> None:
-        """Waits until what was written is on the disk, unless it did so less than `every_seconds` ago."""
+        """Waits until all that was written is on disk.
+
+        It does nothing if it did so less than `every_seconds` ago.
+        """
         with self._lock:
             if time.monotonic() - self._synced >= every_seconds:
                 os.fsync(self._file)
@@ -116,11 +141,17 @@ class Journal:
 
 
 class DiskFullError(OSError):
-    """The disk is full; this record was still written, from the space set aside, but the run should end."""
+    """The disk is full.
+
+    This record was still written, from the space set aside, but the run should end.
+    """
 
 
 class Replay:
-    """Rebuilds a run's result, record by record: any beginning of a journal gives the result as of then."""
+    """Rebuilds a run's result, record by record.
+
+    Any beginning of a journal gives the result as of then.
+    """
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
@@ -129,7 +160,9 @@ class Replay:
         self._num_unreadable_lines = 0
 
     def apply(self, record: Record) -> dict[str, Any]:
-        """Takes in one record, and returns its fields; a kind that this version does not know is passed over.
+        """Takes in one record, and returns its fields.
+
+        A kind that this version does not know is passed over.
 
         Raises:
             RecipeError: A field is not of its type.
@@ -189,8 +222,14 @@ class Replay:
 
 
 def request_fields(request: RunRequest) -> Record:
-    """Returns the fields of a journal's first record, from which `read_request` rebuilds the request."""
-    plain = to_plain(request) | {"recipe_name": request.recipe.name, "recipe": tables.to_tables(request.recipe)}
+    """Returns the fields of a journal's first record, which hold the request.
+
+    `read_request` rebuilds the request from them.
+    """
+    plain = to_plain(request) | {
+        "recipe_name": request.recipe.name,
+        "recipe": tables.to_tables(request.recipe),
+    }
     return {"format_version": FORMAT_VERSION, "request": plain}
 
 
@@ -202,7 +241,8 @@ def read_request(record: Record) -> RunRequest:
     """
     if record.get("format_version") != FORMAT_VERSION:
         raise TrackingError(
-            f"its format is {record.get('format_version')}; this version of tfbench reads format {FORMAT_VERSION}"
+            f"its format is {record.get('format_version')}; this version of tfbench reads format"
+            f" {FORMAT_VERSION}"
         )
     fields = dict(record["request"])
     name, plain = str(fields.pop("recipe_name", "")), fields.pop("recipe", None)
@@ -213,12 +253,18 @@ def read_request(record: Record) -> RunRequest:
 
 
 def files_folder(journal_path: Path) -> Path:
-    """Returns the folder beside a journal for what does not fit into it: checkpoints, the trained model."""
+    """Returns the folder beside a journal for what does not fit into it.
+
+    Checkpoints, the trained model.
+    """
     return journal_path.with_suffix(".files")
 
 
 def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
-    """Makes a folder beside a journal for what is needed for a while: a cleaner of /tmp does not come there."""
+    """Makes a folder beside a journal for what is needed for a while.
+
+    A cleaner of /tmp does not come there.
+    """
     prefix, folder = f"{journal_path.stem}.", journal_path.parent.absolute()
     return tempfile.TemporaryDirectory(WORK_SUFFIX, prefix, folder, ignore_cleanup_errors=True)
 
@@ -239,8 +285,11 @@ def read_records(path: Path) -> list[Record]:
 
 
 def damaged(path: Path, what: str) -> TrackingError:
-    """Returns the error that says what is wrong with a journal of a store, and what to do about it."""
-    return TrackingError(f"{path}: {what.rstrip('.')}. No other run needs this file: move it away to work without it.")
+    """Returns an error that says how a journal is damaged and what to do."""
+    return TrackingError(
+        f"{path}: {what.rstrip('.')}. No other run needs this file: move it away to work"
+        " without it."
+    )
 
 
 def replay(records: Iterable[Record]) -> RunResult:

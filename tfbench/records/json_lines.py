@@ -1,4 +1,7 @@
-"""Append-only files, one JSON object a line: a writer that is killed costs the line that it was at, and no other."""
+"""Append-only files, one JSON object a line.
+
+A writer that is killed costs the line that it was at, and no other.
+"""
 
 import errno
 import fcntl
@@ -22,8 +25,13 @@ def encode(records: Iterable[Record]) -> bytes:
     Raises:
         ValueError: One holds a figure that is not finite.
     """
-    texts = (json.dumps(record, separators=(",", ":"), allow_nan=False, ensure_ascii=False) for record in records)
-    return b"".join(text.encode(errors="replace") + b"\n" for text in texts)  # a file's name may be no Unicode
+    texts = (
+        json.dumps(record, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        for record in records
+    )
+    return b"".join(
+        text.encode(errors="replace") + b"\n" for text in texts
+    )  # a file's name may be no Unicode
 
 
 def append(file: int, lines: bytes) -> None:
@@ -49,14 +57,20 @@ def append(file: int, lines: bytes) -> None:
 
 
 class Follower:
-    """Reads the records that are added to a file, a few at a time; a line still being written is left for later."""
+    """Reads the records that are added to a file, a few at a time.
+
+    A line still being written is left for later.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
 
     def read(self) -> list[Record]:
-        """Returns the records added since the last call; one of kind `UNREADABLE` for each line that is none."""
+        """Returns the records added since the last call.
+
+        One of kind `UNREADABLE` for each line that is none.
+        """
         with self._path.open("rb") as file:
             file.seek(self._offset)
             data = file.read()
@@ -78,7 +92,10 @@ def read_file(path: Path) -> list[Record]:
 
 
 def whole_lines(data: bytes) -> bytes:
-    """Returns a file's content without a half-written line at its end; one that lacks only its newline is whole."""
+    """Returns a file's content without a half-written line at its end.
+
+    One that lacks only its newline is whole.
+    """
     lines, newline, tail = data.rpartition(b"\n")
     try:
         parse(tail)

@@ -1,4 +1,7 @@
-"""What is recorded of the machine that measures: what it is, what it was used for, and what it was found to do."""
+"""What is recorded of the machine that measures.
+
+What it is, what it was used for, and what it was found to do.
+"""
 
 from typing import Literal
 
@@ -7,7 +10,10 @@ from tfbench.schema import schema
 
 @schema
 class Gpu:
-    """A graphics processor as its driver describes it. Clocks are the highest that the driver allows."""
+    """A graphics processor as its driver describes it.
+
+    Clocks are the highest that the driver allows.
+    """
 
     name: str
     memory_bytes: int | None = None
@@ -38,14 +44,18 @@ class Environment:
     git_commit: str | None  # of the working tree that tfbench was started in
     git_dirty: bool | None
     load_average: float | None  # one minute, before training
-    tensorflow: str | None = None  # None: the run was not one of TensorFlow's; of the others likewise
+    tensorflow: str | None = (
+        None  # None: the run was not one of TensorFlow's; of the others likewise
+    )
     tensorflow_cuda: str | None = None
     jax: str | None = None
     jax_cuda: str | None = None
     torch: str | None = None
     torch_cuda: str | None = None
     cpu_quota_cores: float | None = None  # that the control group allows; None: no limit
-    cpu_governor: str | None = None  # "performance"; several where cores differ: "performance, powersave"
+    cpu_governor: str | None = (
+        None  # "performance"; several where cores differ: "performance, powersave"
+    )
     tensorflow_cudnn: str | None = None
     tensorflow_onednn: bool | None = None  # whether oneDNN's kernels are in use
     mlflow: str | None = None
@@ -58,11 +68,11 @@ class Environment:
 
 @schema
 class Usage:
-    """What the machine was used for while training took place, from before its first epoch to after its last.
+    """Use of the machine from before the first epoch to after the last one.
 
-    Of this process, and of other workers of its run on the same machine. CPU times are of all threads, in seconds.
-    `busy_cpu_seconds` is of all processes on the machine, with what its hypervisor gave to others
-    (`stolen_cpu_seconds`) left out.
+    Of this process, and of other workers of its run on the same machine. CPU times are of all
+    threads, in seconds. `busy_cpu_seconds` is of all processes on the machine, with what its
+    hypervisor gave to others (`stolen_cpu_seconds`) left out.
     """
 
     seconds: float
@@ -70,19 +80,25 @@ class Usage:
     busy_cpu_seconds: float
     stolen_cpu_seconds: float
     num_logical_cores: int
-    throttled_seconds: float | None  # in which the control group's quota held threads back; None: not known
+    throttled_seconds: (
+        float | None
+    )  # in which the control group's quota held threads back; None: not known
     swapped_pages: int  # of the whole machine, in and out
     major_page_faults: int  # of this process: it waited for the disk to bring memory back
     load_average: float | None  # one minute, at the end
     peak_memory_bytes: int  # largest resident sizes within that time, added up
-    # Resident size of this process with libraries, devices and data, before its model was built; None: not recorded.
+    # Resident size of this process with libraries, devices and data, before its model was built;
+    # None: not recorded.
     memory_before_model_bytes: int | None = None
     peak_gpu_memory_bytes: tuple[int, ...] = ()  # of the framework's allocator, on each GPU in use
 
 
 @schema
 class InputCheck:
-    """Batches drawn from the input pipeline alone, after the training; `num_batches` of them took `seconds`."""
+    """Batches drawn from the input pipeline alone, after the training.
+
+    `num_batches` of them took `seconds`.
+    """
 
     num_batches: int
     seconds: float
@@ -90,9 +106,12 @@ class InputCheck:
 
 @schema
 class PeakCheck:
-    """Products of two matrices on the devices of the run, all at once; the fastest round tells the peak.
+    """Products of two matrices on the devices of the run, all at once.
 
-    `num_rounds` rounds of these sizes were timed, `flops` operations in each, and the fastest took `seconds`.
+    The fastest round tells the peak.
+
+    `num_rounds` rounds of these sizes were timed, `flops` operations in each, and the fastest took
+    `seconds`.
     """
 
     size: int  # rows; older records hold products of square matrices alone
@@ -111,9 +130,12 @@ class PeakCheck:
 
 @schema
 class BreakdownRecord:
-    """Where a measuring process's time went until now: entry of `metrics.BREAKDOWN_ENTRIES` to seconds.
+    """Where a measuring process's time went until now.
 
-    `elapsed_seconds` counts from before the process was started. What is in no entry is not accounted for.
+    Entry of `metrics.BREAKDOWN_ENTRIES` to seconds.
+
+    `elapsed_seconds` counts from before the process was started. What is in no entry is not
+    accounted for.
     """
 
     entries: dict[str, float]

@@ -9,8 +9,8 @@ SizesOrNone = tuple[int | None, ...]  # None: not fixed
 class LayerRow:
     """One use of a layer; shapes are of one sample.
 
-    `input_shape` is that of what the previous row gives out: padding, flattening and the like have no row of their own.
-    A layer that is used again has its weights in the first of its rows.
+    `input_shape` is that of what the previous row gives out: padding, flattening and the like have
+    no row of their own. A layer that is used again has its weights in the first of its rows.
     """
 
     name: str
@@ -32,8 +32,8 @@ class LayerRow:
 class ModelTable:
     """All layers, and their sums.
 
-    `flops_per_sample` is that of the forward pass, `training_flops_per_sample` of that and the gradients that training
-    needs; None where they are not known.
+    `flops_per_sample` is that of the forward pass, `training_flops_per_sample` of that and the
+    gradients that training needs; None where they are not known.
     """
 
     layers: tuple[LayerRow, ...]

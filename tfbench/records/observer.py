@@ -24,18 +24,24 @@ class TrainingProgress:
 
 
 class Observer:
-    """Told of one run, or of several one after another, in the thread that follows the measuring process.
+    """A listener that is told what happens in one run, or in several in turn.
 
-    Each method does nothing unless it is overridden, as the consoles of `tfbench.report` do; a callback of a notebook
-    would be another. What an observer does takes time from following the run, and processor time from the measurement:
-    it is to be quick, and to start no thread that is not. What it raises ends the run.
+    Its methods are called in the thread that follows the measuring process.
+
+    Each method does nothing unless it is overridden, as the consoles of `tfbench.report` do; a
+    callback of a notebook would be another. What an observer does takes time from following the
+    run, and processor time from the measurement: it is to be quick, and to start no thread that is
+    not. What it raises ends the run.
     """
 
     def stage(self, text: str) -> None:
         """Something else is done from now on, for example "loading data"."""
 
     def ready(self, result: RunResult) -> None:
-        """Devices, data and model are ready; training is about to begin. What is known so far is in `result`."""
+        """Devices, data and model are ready; training is about to begin.
+
+        What is known so far is in `result`.
+        """
 
     def progress(self, progress: TrainingProgress) -> None:
         """More steps are done; about once a second."""
@@ -50,7 +56,10 @@ class Observer:
         """The run is over and in the store, however it ended."""
 
     def close(self) -> None:
-        """Nothing more is told of this run, which may have been rejected, or of the sweep. May be called twice."""
+        """Nothing more is told of this run, which may have been rejected, or of the sweep.
+
+        May be called twice.
+        """
 
     def extend(self, plan: SweepPlan) -> None:
         """Of a sweep: it goes on by a plan with more runs."""
@@ -59,4 +68,7 @@ class Observer:
         """Of a sweep: a run is about to be made; all that is told of it comes before `end`."""
 
     def end(self, planned: PlannedRun, result: PlannedRunResult, summary: Summary | None) -> None:
-        """Of a sweep: a run is over, or was skipped or rejected, in which case there is no summary."""
+        """Of a sweep.
+
+        A run is over, or was skipped or rejected, in which case there is no summary.
+        """

@@ -1,4 +1,7 @@
-"""Where a run takes place: devices, replicas, workers and their parts; where a network lies, and what is exchanged."""
+"""Where a run takes place: devices, replicas, workers and their parts.
+
+Where a network lies, and what is exchanged.
+"""
 
 import dataclasses
 from typing import Any, Literal
@@ -12,21 +15,32 @@ Feed = Literal["direct", "prefetched", "split", "resident"]
 
 @schema
 class Placement:
-    """Where a run takes place; a run whose variables or first step turn out to be elsewhere fails."""
+    """Where a run takes place.
+
+    A run whose variables or first step turn out to be elsewhere fails.
+    """
 
     strategy: str
-    devices: tuple[str, ...]  # "cpu:0", "gpu:1": TensorFlow's numbering, GPUs in the order of their bus
+    devices: tuple[
+        str, ...
+    ]  # "cpu:0", "gpu:1": TensorFlow's numbering, GPUs in the order of their bus
     hardware: tuple[str, ...] = ()  # of each device, as its driver or the kernel names it
     num_replicas: int
     global_batch_size: int
     per_replica_batch_size: int
     cross_device_ops: str | None
     notes: tuple[str, ...] = ()
-    unused_gpu: str = ""  # why a GPU of the machine is not seen, where nobody asked for the processor
+    unused_gpu: str = (
+        ""  # why a GPU of the machine is not seen, where nobody asked for the processor
+    )
     feed: Feed | None = None  # None: not recorded
-    num_workers: int = 1  # processes, each with its own `devices`; replicas and batches count those of all
+    num_workers: int = (
+        1  # processes, each with its own `devices`; replicas and batches count those of all
+    )
     num_machines: int = 1  # that these are on
-    mesh: dict[str, int] = dataclasses.field(default_factory=dict)  # of the devices of all workers; {}: no mesh
+    mesh: dict[str, int] = dataclasses.field(
+        default_factory=dict
+    )  # of the devices of all workers; {}: no mesh
     # Of each variable that is cut, which axis of the mesh each of its axes lies along.
     layout: dict[str, tuple[MeshAxis | None, ...]] = dataclasses.field(default_factory=dict)
 
@@ -38,7 +52,10 @@ class Placement:
 
 @schema
 class ReplicaCheck:
-    """Whether sums over several replicas count each of them once, as seen before the clock started."""
+    """A check that sums over replicas count each replica once.
+
+    It is made before the clock starts.
+    """
 
     num_replicas: int
     reason: str = ""  # why they may not train as one replica does all the same
@@ -54,7 +71,9 @@ class WorkerRank:
 
     index: NaturalNumber  # 0: the first, whose journal is the run's
     num_workers: NaturalNumber
-    addresses: tuple[str, ...]  # HOST:PORT where the framework meets: the first worker's, or on TensorFlow each one's
+    addresses: tuple[
+        str, ...
+    ]  # HOST:PORT where the framework meets: the first worker's, or on TensorFlow each one's
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,9 +84,12 @@ class Part:
     count: int
 
     def bounds(self, size: Any) -> tuple[Any, Any]:
-        """Returns the first row of this part, of so many, and the one after its last; integers, or tensors of them.
+        """Returns the first row of this part, of so many, and the one after its last.
 
-        Of rows that do not divide, parts differ by one row; of fewer than there are parts, some are empty.
+        Integers, or tensors of them.
+
+        Of rows that do not divide, parts differ by one row; of fewer than there are parts, some are
+        empty.
         """
         return size * self.index // self.count, size * (self.index + 1) // self.count
 
@@ -96,7 +118,10 @@ class VariableParts:
 
 @schema
 class Collective:
-    """Operations of one kind in the compiled step, by which devices exchange something; bytes of all their results."""
+    """Operations of one kind in the compiled step, by which devices exchange something.
+
+    Bytes of all their results.
+    """
 
     operation: str  # XLA's name: "all-reduce"
     num: int
@@ -108,15 +133,20 @@ class Spread:
     """Where the parts of a network lie, and what moves between devices in a step."""
 
     variables: tuple[VariableParts, ...]
-    bytes_per_device: tuple[int, ...]  # of weights and the optimizer's variables, on each device of this worker
-    collectives: tuple[Collective, ...] = ()  # of the compiled step; empty: the framework does not tell
+    bytes_per_device: tuple[
+        int, ...
+    ]  # of weights and the optimizer's variables, on each device of this worker
+    collectives: tuple[
+        Collective, ...
+    ] = ()  # of the compiled step; empty: the framework does not tell
 
 
 @schema
 class StepParts:
     """What the steps of one worker took, in seconds a step; the rest is its own work.
 
-    `exchange_seconds` were spent in collectives, the wait for slower workers included; mean over its devices.
+    `exchange_seconds` were spent in collectives, the wait for slower workers included; mean over
+    its devices.
     """
 
     step_seconds: float
@@ -125,14 +155,20 @@ class StepParts:
 
 @schema
 class ExchangeCheck:
-    """Some steps after the training, each waited for and traced, of all workers at the same time."""
+    """Some traced steps of all workers at the same time, after the training.
+
+    Each step is waited for.
+    """
 
     num_steps: int
     workers: tuple[StepParts, ...]  # in their order
 
     @property
     def slowest(self) -> int:
-        """The worker that the others wait for: it spends the least time in collectives, where the others wait."""
+        """The worker that the others wait for.
+
+        It spends the least time in collectives, where the others wait.
+        """
         return min(range(len(self.workers)), key=lambda index: self.workers[index].exchange_seconds)
 
     @property

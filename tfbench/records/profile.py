@@ -1,16 +1,22 @@
-"""What is recorded of a profile: the readings of a step's phases and layers, before any statistics."""
+"""What is recorded of a profile.
+
+The readings of a step's phases and layers, before any statistics.
+"""
 
 import dataclasses
 from typing import Literal
 
 from tfbench.schema import PositiveNumber, schema
 
-# Functions that are timed, each with what the one before it does, and more: a phase is the difference of two.
+# Functions that are timed, each with what the one before it does, and more: a phase is the
+# difference of two.
 PHASES: tuple[Literal["forward", "backward", "update"], ...] = ("forward", "backward", "update")
 CALLS = ("dispatch", *PHASES)
-# Beside them "keras", Keras's own training step on batches at hand; "full", the same as `fit` runs it with its input
-# pipeline; "take", taking a batch that is ready; and "pipeline", making one with nothing else going on.
-TRACE_FOLDER = "trace"  # beside the journal, and among the artifacts: what TensorBoard and XProf are pointed at
+# Beside them "keras", Keras's own training step on batches at hand; "full", the same as `fit` runs
+# it with its input pipeline; "take", taking a batch that is ready; and "pipeline", making one with
+# nothing else going on.
+# beside the journal, and among the artifacts: what TensorBoard and XProf are pointed at
+TRACE_FOLDER = "trace"
 
 
 @schema
@@ -26,10 +32,12 @@ class ProfileRequest:
 
 @schema
 class ProfiledLayer:
-    """One use of a layer. Bytes are those of a step's batch that must move at least: each tensor once, in its dtype.
+    """One use of a layer. Bytes are those of a step's batch that must move at least.
 
-    `flops_per_sample` counts the forward pass, `gradient_flops_per_sample` the gradients of its products that training
-    needs, None where they are not known.
+    Each tensor once, in its dtype.
+
+    `flops_per_sample` counts the forward pass, `gradient_flops_per_sample` the gradients of its
+    products that training needs, None where they are not known.
     """
 
     index: int
@@ -45,7 +53,10 @@ class ProfiledLayer:
 
 @schema
 class BandwidthCheck:
-    """An array is added to another in place: two are read, one is written; the fastest round tells the bandwidth."""
+    """An array is added to another in place: two are read, one is written.
+
+    The fastest round tells the bandwidth.
+    """
 
     num_bytes: int  # read and written in a round
     num_rounds: int
@@ -61,12 +72,13 @@ class BandwidthCheck:
 class TracedCall:
     """Calls of one function while the framework's profiler was on, all figures for one call.
 
-    `parts` tells for how long operations ran, by what they belong to: "forward/3" and "backward/3" for the layer of
-    that index, "forward/loss", "backward/loss", "update", "other". No moment is in two of them.
+    `parts` tells for how long operations ran, by what they belong to: "forward/3" and "backward/3"
+    for the layer of that index, "forward/loss", "backward/loss", "update", "other". No moment is in
+    two of them.
 
-    `active_seconds`: for how long anything was at work, an operation that the trace names or not: TensorFlow's executor
-    on the host, any kernel or copy on a GPU. None: not told. `on_device`: parts ran on a GPU, and
-    took their own time; on the host a trace makes them longer.
+    `active_seconds`: for how long anything was at work, an operation that the trace names or not:
+    TensorFlow's executor on the host, any kernel or copy on a GPU. None: not told. `on_device`:
+    parts ran on a GPU, and took their own time; on the host a trace makes them longer.
     """
 
     seconds: PositiveNumber
@@ -80,7 +92,9 @@ class ProfileRound:
     """One round: each function called several times in a row; mean seconds of a call."""
 
     seconds: dict[str, PositiveNumber]
-    traced: dict[str, TracedCall] = dataclasses.field(default_factory=dict)  # "forward", "backward" and "update"
+    traced: dict[str, TracedCall] = dataclasses.field(
+        default_factory=dict
+    )  # "forward", "backward" and "update"
 
 
 @schema

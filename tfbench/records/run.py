@@ -7,7 +7,15 @@ from tfbench.recipe.backend_support import Compiler
 from tfbench.recipe.sections import Recipe
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, PeakCheck, Usage
-from tfbench.records.placement import WHOLE, ExchangeCheck, Part, Placement, ReplicaCheck, Spread, WorkerRank
+from tfbench.records.placement import (
+    WHOLE,
+    ExchangeCheck,
+    Part,
+    Placement,
+    ReplicaCheck,
+    Spread,
+    WorkerRank,
+)
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.schema import Id, NaturalNumber, NonNegativeNumber, Timestamp, schema
 
@@ -16,9 +24,12 @@ Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
 @schema
 class Evaluation:
-    """What a trained model reached on a split, in inference mode; None: does not exist, or was not finite.
+    """What a trained model reached on a split, in inference mode; None.
 
-    `name` is "test" for the third split, and "multiview" where the probabilities of several crops were averaged.
+    Does not exist, or was not finite.
+
+    `name` is "test" for the third split, and "multiview" where the probabilities of several crops
+    were averaged.
     """
 
     name: Literal["test", "multiview"]
@@ -55,10 +66,13 @@ class EffectiveSettings:
     visible_gpus: tuple[str, ...]
     xla_flags: str  # XLA_FLAGS and TF_XLA_FLAGS, "" when not set
     onednn: str  # TF_ENABLE_ONEDNN_OPTS, "" when not set
-    # On the PCI bus, of the visible GPUs, which are those of the placement in its order. Empty: not known.
+    # On the PCI bus, of the visible GPUs, which are those of the placement in its order. Empty: not
+    # known.
     gpu_addresses: tuple[str, ...] = ()
     backend: str = "tensorflow"  # as Keras names it
-    framework_variables: str = ""  # of memory, launches and cuDNN: "PYTORCH_ALLOC_CONF=..."; "" when not set
+    framework_variables: str = (
+        ""  # of memory, launches and cuDNN: "PYTORCH_ALLOC_CONF=..."; "" when not set
+    )
 
 
 @schema
@@ -82,13 +96,19 @@ class ModelSummary:
     num_parameters: int
     num_trainable_parameters: int
     num_outputs: int | None = None
-    flops_per_sample: int | None = None  # forward pass of one sample, two for each multiply-accumulate
+    flops_per_sample: int | None = (
+        None  # forward pass of one sample, two for each multiply-accumulate
+    )
     training_flops_per_sample: int | None = None  # and of its gradients; None: not known
-    # Of the product that most of the work is in, for one sample: rows, what both factors have in common, columns.
+    # Of the product that most of the work is in, for one sample: rows, what both factors have in
+    # common, columns.
     main_product: tuple[int, ...] = ()
-    uncounted_layers: tuple[str, ...] = ()  # whose operations are not known, which makes flops_per_sample None
+    uncounted_layers: tuple[
+        str, ...
+    ] = ()  # whose operations are not known, which makes flops_per_sample None
     digest: str = ""  # of the file of own code, or the .keras file, that it is from
-    own_optimizer: str = ""  # class of the one that the network came compiled with; the recipe's optimizer is not used
+    # class of the one that the network came compiled with; the recipe's optimizer is not used
+    own_optimizer: str = ""
 
 
 @schema
@@ -111,12 +131,15 @@ class StepSpan:
 
 @schema
 class EpochRecord:
-    """What one epoch took and what it learned. Times in seconds; None: does not exist, or was not finite.
+    """What one epoch took and what it learned. Times in seconds; None.
 
-    `inference_*` are of all training samples after the epoch, in inference mode. `val_*_batch_mean` weigh every batch
-    alike, the short last one too, as Chainer's Evaluator does. `ready_batches` of the steps had a batch, at most, that
-    was made before the epoch's clock began: where validation, or the evaluation of the training samples, leaves the
-    input pipeline the time between epochs. Elsewhere it is 0, although a few are ready when the first epoch begins.
+    Does not exist, or was not finite.
+
+    `inference_*` are of all training samples after the epoch, in inference mode. `val_*_batch_mean`
+    weigh every batch alike, the short last one too, as Chainer's Evaluator does. `ready_batches` of
+    the steps had a batch, at most, that was made before the epoch's clock began: where validation,
+    or the evaluation of the training samples, leaves the input pipeline the time between epochs.
+    Elsewhere it is 0, although a few are ready when the first epoch begins.
     """
 
     epoch: NaturalNumber
@@ -136,10 +159,15 @@ class EpochRecord:
     val_loss_batch_mean: float | None = None
     val_accuracy_batch_mean: float | None = None
     ready_batches: int | None = None
-    metrics: dict[str, float | None] = dataclasses.field(default_factory=dict)  # further ones, of a network's own
+    metrics: dict[str, float | None] = dataclasses.field(
+        default_factory=dict
+    )  # further ones, of a network's own
 
     def is_part(self, steps_per_epoch: int | None) -> bool:
-        """Says whether the run ended within this epoch; of a data set without a known end, none is a part."""
+        """Says whether the run ended within this epoch.
+
+        Of a data set without a known end, none is a part.
+        """
         return steps_per_epoch is not None and self.num_steps < steps_per_epoch
 
 
@@ -153,7 +181,10 @@ class ResumePoint:
 
     @property
     def num_steps(self) -> int:
-        """Steps that it is after: more than whole epochs have, where executions of several steps do not divide them."""
+        """Steps that it is after.
+
+        More than whole epochs have, where executions of several steps do not divide them.
+        """
         return sum(epoch.num_steps for epoch in self.epochs)
 
 
@@ -168,16 +199,24 @@ class RunRequest:
     data_dir: str | None = None
     tags: dict[str, str] = dataclasses.field(default_factory=dict)
     overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
-    argv: tuple[str, ...] = ()  # words of the command that asked for it, without passwords; none: Python code did
+    argv: tuple[
+        str, ...
+    ] = ()  # words of the command that asked for it, without passwords; none: Python code did
     resume: ResumePoint | None = None
     allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
     profile: ProfileRequest | None = None  # what is to be found out instead of training
-    worker_rank: WorkerRank | None = None  # which of several workers measures it; None: there is one
+    worker_rank: WorkerRank | None = (
+        None  # which of several workers measures it; None: there is one
+    )
 
     @property
     def part(self) -> Part:
         """Of each batch, that this worker is fed with."""
-        return Part(self.worker_rank.index, self.worker_rank.num_workers) if self.worker_rank else WHOLE
+        return (
+            Part(self.worker_rank.index, self.worker_rank.num_workers)
+            if self.worker_rank
+            else WHOLE
+        )
 
 
 @schema
@@ -242,7 +281,9 @@ class RunResult:
     @property
     def own_epochs(self) -> tuple[EpochRecord, ...]:
         """The epochs that this run trained itself, without those of a run that it goes on from."""
-        return self.epochs[len(self.request.resume.epochs) :] if self.request.resume else self.epochs
+        return (
+            self.epochs[len(self.request.resume.epochs) :] if self.request.resume else self.epochs
+        )
 
     @property
     def whole_epochs(self) -> tuple[EpochRecord, ...]:
@@ -252,12 +293,19 @@ class RunResult:
     @property
     def is_synthetic(self) -> bool:
         """Whether the data is synthetic, so that accuracies mean nothing."""
-        return self.dataset.synthetic if self.dataset else self.request.recipe.dataset.data == "synthetic"
+        return (
+            self.dataset.synthetic
+            if self.dataset
+            else self.request.recipe.dataset.data == "synthetic"
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """The numbers of one run that are reported: metric name to value, None where it does not exist."""
+    """The numbers of one run that are reported.
+
+    Metric name to value, None where it does not exist.
+    """
 
     metrics: dict[str, float | None]
     warnings: tuple[str, ...] = ()
@@ -275,8 +323,12 @@ class TrackedRun:
 
 FAST_TAG = "tfbench.fast"  # the group of the short runs, its trial
 TRIAL_TAG = "tfbench.trial"  # of each of them, its number
-AS_ASKED_TAG = "tfbench.fast_as_asked"  # samples/s of the recipe as it was asked for, in one of them
-CHANGED_TAG = "tfbench.fast_changed"  # the keys of [training] that are set otherwise, with blanks between
+AS_ASKED_TAG = (  # samples/s of the recipe as it was asked for, in one of them
+    "tfbench.fast_as_asked"
+)
+CHANGED_TAG = (  # the keys of [training] that are set otherwise, with blanks between
+    "tfbench.fast_changed"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -288,10 +340,16 @@ class Fast:
 
 
 def read_fast(request: RunRequest) -> Fast | None:
-    """Returns what the settings of a run were chosen by; None for a run that was made without trial."""
+    """Returns what the settings of a run were chosen by.
+
+    None for a run that was made without trial.
+    """
     if AS_ASKED_TAG not in request.tags:
         return None
     keys = request.tags.get(CHANGED_TAG, "").split()
     training = request.recipe.training
     training = dataclasses.replace(training, compiler=training.compiler_used)
-    return Fast(as_asked=float(request.tags[AS_ASKED_TAG]), settings={key: getattr(training, key) for key in keys})
+    return Fast(
+        as_asked=float(request.tags[AS_ASKED_TAG]),
+        settings={key: getattr(training, key) for key in keys},
+    )

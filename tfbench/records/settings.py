@@ -20,4 +20,4 @@ class UserSettings:
     """What `config.toml` holds."""
 
     machines: dict[Text, MachineSettings] = dataclasses.field(default_factory=dict)
-    """Machines by host name, or by the name that a setup gives them, "a100" of "default gpu:0 @a100"."""
+    """Machines by host name, or by the name in a setup ("default gpu:0 @a100")."""

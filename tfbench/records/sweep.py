@@ -1,4 +1,7 @@
-"""A sweep: every combination of the varied values under every setup, in rounds; and what came of each run."""
+"""A sweep: every combination of the varied values under every setup, in rounds.
+
+And what came of each run.
+"""
 
 import copy
 import dataclasses
@@ -27,12 +30,20 @@ from tfbench.wording import shorten
 
 BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
 WORKERS_KEY = "distribution.num_workers"
-SWEEP_TAG, GROUP_TAG, ROUND_TAG, SETUP_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.setup"
+SWEEP_TAG, GROUP_TAG, ROUND_TAG, SETUP_TAG = (
+    "tfbench.sweep",
+    "tfbench.group",
+    "tfbench.round",
+    "tfbench.setup",
+)
 SETTING_TAG = "tfbench.setting"  # the number of the setting
 AGAIN = "again"  # behind the label of a setup that is compared with itself
-_START_SECONDS = 2.5  # of a forked run before its first step and after its last, until one tells better
+_START_SECONDS = (
+    2.5  # of a forked run before its first step and after its last, until one tells better
+)
 
-# What is divided among devices: batches, of one process or a process for each device; weights of layers; or both.
+# What is divided among devices: batches, of one process or a process for each device; weights of
+# layers; or both.
 Mode = Literal["data", "workers", "model", "hybrid"]
 MODE_STRATEGIES: dict[Mode, str] = {
     "data": "mirrored",
@@ -45,10 +56,13 @@ Outcome = Literal["FINISHED", "FAILED", "KILLED", "REJECTED", "SKIPPED"]
 
 @schema
 class Setup:
-    """Where and how a setting is measured: a strategy, the devices that it gets, and values of the recipe of its own.
+    """Where and how a setting is measured.
 
-    No devices named: those that the strategy chooses itself. The values are under dotted keys. A machine is named where
-    a scheduler is to take one of that kind; without, it takes any. `again`: the same once more, for an A/A test.
+    A strategy, the devices that it gets, and values of the recipe of its own.
+
+    No devices named: those that the strategy chooses itself. The values are under dotted keys. A
+    machine is named where a scheduler is to take one of that kind; without, it takes any. `again`:
+    the same once more, for an A/A test.
     """
 
     strategy: Text
@@ -64,14 +78,21 @@ class Setup:
 
     @property
     def label(self) -> str:
-        """As it is written on the command line: "mirrored gpu:0,gpu:1", "default gpu:0 backend=jax @a100"."""
+        """As it is written on the command line.
+
+        "mirrored gpu:0,gpu:1", "default gpu:0 backend=jax @a100".
+        """
         values = (
             f"{key.removeprefix('training.').removeprefix('distribution.')}={format_value(value)}"
             for key, value in self.values
         )
         machine = f"@{self.machine}" if self.machine else ""
         again = AGAIN if self.again else ""
-        return " ".join(part for part in (self.strategy, ",".join(self.devices), *values, machine, again) if part)
+        return " ".join(
+            part
+            for part in (self.strategy, ",".join(self.devices), *values, machine, again)
+            if part
+        )
 
 
 def label_setup(strategy: str, devices: Sequence[str], backend: str) -> str:
@@ -90,7 +111,10 @@ class Variation:
 
 @schema
 class Refinement:
-    """Values that a sweep of one key adds to those in the plan, in between where the faster setup changes."""
+    """Values that a one-key sweep adds where the faster setup changes.
+
+    They lie between those in the plan.
+    """
 
     num_first: Count  # values before any was added
     most: NaturalNumber  # that are added
@@ -99,10 +123,12 @@ class Refinement:
 
 @schema
 class SweepPlan:
-    """A sweep, before it is run. `tables` is the recipe that is varied, with what the command line set.
+    """A sweep, before it is run.
 
-    With `per_replica_batch_size` each setup has a global batch size of its own, so many samples for each device that it
-    names; without, setups have the same one.
+    `tables` is the recipe that is varied, with what the command line set.
+
+    With `per_replica_batch_size` each setup has a global batch size of its own, so many samples for
+    each device that it names; without, setups have the same one.
     """
 
     sweep_id: Id
@@ -120,7 +146,9 @@ class SweepPlan:
     time_budget_seconds: PositiveNumber | None = None
     per_replica_batch_size: BatchSize | None = None
     refinement: Refinement | None = None
-    scaling_modes: tuple[Mode, ...] = ()  # in which devices share the work, where nothing else is varied
+    scaling_modes: tuple[
+        Mode, ...
+    ] = ()  # in which devices share the work, where nothing else is varied
     argv: tuple[str, ...] = ()  # as of `RunRequest`
 
 
@@ -144,7 +172,10 @@ def read_plan(plain: Any) -> SweepPlan:
 
 
 class PlannedRun(NamedTuple):
-    """One run of a sweep: a setting under a setup, in a round. All but `round_number` count from 0."""
+    """One run of a sweep: a setting under a setup, in a round.
+
+    All but `round_number` count from 0.
+    """
 
     number: int
     setting: int
@@ -158,7 +189,10 @@ class PlannedRun(NamedTuple):
 
 
 def list_settings(plan: SweepPlan) -> list[dict[str, Any]]:
-    """Returns every combination of the varied values, the last key changing fastest; one without any is empty."""
+    """Returns every combination of the varied values, the last key changing fastest.
+
+    One without any is empty.
+    """
     keys = [variation.key for variation in plan.variations]
     return [
         dict(zip(keys, values, strict=True))
@@ -169,17 +203,27 @@ def list_settings(plan: SweepPlan) -> list[dict[str, Any]]:
 def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
     """Returns all runs in the order in which they are made.
 
-    The setups of a setting follow each other, so that drift of the machine hits them alike, and take turns in being
-    first. All settings come once before any comes again; with a time budget, the most telling ones come first with all
-    of their rounds: those at the ends of each range, then those in the middle, then between them. Values that are added
-    later come behind all others, one after the other, so that no run changes its number.
+    The setups of a setting follow each other, so that drift of the machine hits them alike, and
+    take turns in being first. All settings come once before any comes again; with a time budget,
+    the most telling ones come first with all of their rounds: those at the ends of each range, then
+    those in the middle, then between them. Values that are added later come behind all others, one
+    after the other, so that no run changes its number.
     """
-    settings = list(itertools.product(*(range(len(variation.values)) for variation in plan.variations)))
-    lasts = [(plan.refinement.num_first if plan.refinement else len(one.values)) - 1 for one in plan.variations]
+    settings = list(
+        itertools.product(*(range(len(variation.values)) for variation in plan.variations))
+    )
+    lasts = [
+        (plan.refinement.num_first if plan.refinement else len(one.values)) - 1
+        for one in plan.variations
+    ]
     levels = [0] * len(settings)
     if plan.time_budget_seconds is not None:
-        levels = [max(map(_level, places, itertools.repeat(0), lasts), default=0) for places in settings]
-    if plan.refinement:  # what was added comes behind all levels of what was not, which are fewer than these
+        levels = [
+            max(map(_level, places, itertools.repeat(0), lasts), default=0) for places in settings
+        ]
+    if (
+        plan.refinement
+    ):  # what was added comes behind all levels of what was not, which are fewer than these
         first = plan.refinement.num_first
         levels[first:] = range(first, len(settings))
     planned_runs: list[PlannedRun] = []
@@ -193,11 +237,16 @@ def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
 
 
 def add_values(plan: SweepPlan, values: Sequence[int]) -> SweepPlan:
-    """Returns the plan of a sweep of one key with more values; where the key is a list, each sets all of its items."""
+    """Returns the plan of a sweep of one key with more values.
+
+    Where the key is a list, each sets all of its items.
+    """
     (variation,) = plan.variations
     like = variation.values[0]
     added = ([value] * len(like) if isinstance(like, list | tuple) else value for value in values)
-    return dataclasses.replace(plan, variations=(Variation(key=variation.key, values=(*variation.values, *added)),))
+    return dataclasses.replace(
+        plan, variations=(Variation(key=variation.key, values=(*variation.values, *added)),)
+    )
 
 
 def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) -> Recipe:
@@ -210,10 +259,15 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) ->
     values = {**setting, **dict(setup.values)}
     if plan.per_replica_batch_size is not None:
         values[BATCH_KEY] = plan.per_replica_batch_size * max(1, setup.num_devices)
-    files.make_room_for_another(tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)})
+    files.make_room_for_another(
+        tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)}
+    )
     for key, value in values.items():
         recipe_tables.set_value(tables, key, value)
-    distribution = tables.get("distribution", {}) | {"strategy": setup.strategy, "devices": list(setup.devices)}
+    distribution = tables.get("distribution", {}) | {
+        "strategy": setup.strategy,
+        "devices": list(setup.devices),
+    }
     if setup.strategy not in CUTTING_STRATEGIES:  # the recipe's are of the setups that cut weights
         distribution |= {"mesh": {}}
     if setup.strategy != "multi_worker":
@@ -235,7 +289,9 @@ def name_configuration(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup
 
 def describe_setting(setting: Mapping[str, Any]) -> str:
     """Returns a setting in words: "hidden_units=[100] global_batch_size=32"."""
-    return " ".join(f"{key.rpartition('.')[2]}={format_value(value)}" for key, value in setting.items())
+    return " ".join(
+        f"{key.rpartition('.')[2]}={format_value(value)}" for key, value in setting.items()
+    )
 
 
 def format_value(value: Any) -> str:
@@ -252,8 +308,8 @@ def estimate_seconds(plan: SweepPlan, made: Sequence[float] = ()) -> float:
 
     Args:
         plan: Of the sweep.
-        made: How long runs took. The first waits for the import of the framework, which most others do not: alone, it
-            counts only where the plan does not tell more.
+        made: How long runs took. The first waits for the import of the framework, which most others
+            do not: alone, it counts only where the plan does not tell more.
     """
     steady: float = plan.tables.get("measurement", {}).get("seconds") or 0.0
     is_known = len(made) > 1 or (made and not steady)
@@ -261,7 +317,10 @@ def estimate_seconds(plan: SweepPlan, made: Sequence[float] = ()) -> float:
 
 
 def _level(place: int, low: int, high: int) -> int:
-    """Returns how often a range must be halved until this place is an end of a part: 0 for both of its ends."""
+    """Returns how often a range must be halved until this place is an end of a part.
+
+    0 for both of its ends.
+    """
     if not low < place < high:
         return 0
     middle = (low + high) // 2
@@ -271,7 +330,7 @@ def _level(place: int, low: int, high: int) -> int:
 
 
 def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:
-    """Returns the keys of what functions of a user's, one in place of another, are both called with."""
+    """Returns the keys that a user's function and its replacement both take."""
     return {
         f"{kind}.{key}"
         for kind in ("model", "dataset")
@@ -284,8 +343,8 @@ def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> 
 class PlannedRunResult:
     """What came of one run of a sweep.
 
-    REJECTED: it could not be measured at all, and nothing of it is stored. SKIPPED: it was not tried, since its
-    configuration had failed in an earlier round.
+    REJECTED: it could not be measured at all, and nothing of it is stored. SKIPPED: it was not
+    tried, since its configuration had failed in an earlier round.
     """
 
     number: int
@@ -296,6 +355,9 @@ class PlannedRunResult:
 
 
 def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:
-    """Returns in which sweep, or other series, and in which of its rounds a run took its turn; None: in none."""
+    """Returns in which sweep, or other series, and in which of its rounds a run took its turn.
+
+    None: in none.
+    """
     series, number = tags.get(SWEEP_TAG) or tags.get(GROUP_TAG), tags.get(ROUND_TAG)
     return None if series is None or number is None else (series, number)

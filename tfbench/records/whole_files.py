@@ -1,4 +1,7 @@
-"""How files are written, whole or not at all, and read; and outputs of a user that need not be files."""
+"""How files are written, whole or not at all, and read.
+
+And outputs of a user that need not be files.
+"""
 
 import contextlib
 import errno
@@ -13,8 +16,9 @@ from pathlib import Path
 def replacing(path: Path, *, synced: bool = False) -> Iterator[Path]:
     """Yields where to write what takes the place of a file in one step once the context ends well.
 
-    That is a file of the same name in a folder beside it, which is made for it alone, under a name that nobody can
-    guess: no link can have been laid there. Whatever goes wrong, the old file stays as it was, and the folder goes.
+    That is a file of the same name in a folder beside it, which is made for it alone, under a name
+    that nobody can guess: no link can have been laid there. Whatever goes wrong, the old file stays
+    as it was, and the folder goes.
 
     Args:
         path: The file. A link is replaced itself, and not followed.
@@ -53,13 +57,18 @@ def write_whole(path: Path, data: bytes | str) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Says whether a path names something to be written to and never replaced: a pipe or a device."""
+    """Says whether a path names something to be written to and never replaced.
+
+    A pipe or a device.
+    """
     is_open = str(path).startswith(("/dev/std", "/dev/fd/"))  # whatever it was led to
     return is_open or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def write_output(path: Path, data: bytes | str) -> None:
-    """Writes what a user wants at a place that he named: a file whole or not at all, a stream as it comes.
+    """Writes what a user wants at a place that he named.
+
+    A file whole or not at all, a stream as it comes.
 
     A link is followed, as a shell would: the file that it leads to is written.
 

@@ -18,9 +18,12 @@ def document(thing: object) -> dict[str, Any]:
 
 
 def to_plain(value: Any, without: Collection[str] = ()) -> Any:
-    """Returns a value as tables, lists, texts and numbers, with times in ISO 8601 beside those in seconds.
+    """Returns a value as tables, lists, texts and numbers.
 
-    A record has its fields, of which `schema.build` makes an equal one; an analysis its properties, too.
+    Times in seconds are also given in ISO 8601.
+
+    A record has its fields, of which `schema.build` makes an equal one; an analysis its properties,
+    too.
 
     Args:
         value: An instance of a dataclass, a table, a list or a plain value.
@@ -29,7 +32,9 @@ def to_plain(value: Any, without: Collection[str] = ()) -> Any:
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
         if not is_record(type(value)):
-            names += [name for name, member in vars(type(value)).items() if isinstance(member, property)]
+            names += [
+                name for name, member in vars(type(value)).items() if isinstance(member, property)
+            ]
         value = {name: getattr(value, name) for name in names if name not in without}
     elif hasattr(value, "_asdict"):
         value = value._asdict()

@@ -17,15 +17,34 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Told apart by people who see red and green alike: of Okabe and Ito (2008), and three that are as far from those as
-# they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
-SETUP_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332233", "#3333dd", "#662200")
+# Told apart by people who see red and green alike: of Okabe and Ito (2008), and three that are as
+# far from those as they are from each other, in CIELAB as seen with either deficiency (Machado et
+# al. 2009).
+SETUP_COLORS = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#332233",
+    "#3333dd",
+    "#662200",
+)
 _PAGE, _INK, _GRID = "#ffffff", "#1a1a1a", "#e2e2e2"
-_REFERENCE: dict[str, Any] = {"color": _INK, "alpha": 0.55, "linestyle": ":", "zorder": 1.5}  # of a line
-_LEFT_OUT = re.compile(  # of a file that becomes a part of a page: its head, and digits that nobody sees
-    r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g) id="[^"]*"'
-    r"|(?<=\.\d\d)\d+(?=[^<>]*>)",
-    re.S,
+_REFERENCE: dict[str, Any] = {
+    "color": _INK,
+    "alpha": 0.55,
+    "linestyle": ":",
+    "zorder": 1.5,
+}  # of a line
+_LEFT_OUT = (
+    re.compile(  # of a file that becomes a part of a page: its head, and digits that nobody sees
+        r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g)'
+        r' id="[^"]*"'
+        r"|(?<=\.\d\d)\d+(?=[^<>]*>)",
+        re.S,
+    )
 )
 
 _WIDTH_INCHES, _DOTS_PER_INCH = 8.0, 150
@@ -34,7 +53,9 @@ _MAX_PANELS = 6
 _MAX_TICKS = 7  # of the values of a sweep
 _MANY_POINTS = 12  # of a line, from which markers would run into one another
 _LOG_FROM_RATIO = 3.0  # of the largest value of a sweep to the smallest
-_LEAST_DECADES = 0.6  # that a logarithmic axis shows, else noise of a few percent looks like a change
+_LEAST_DECADES = (
+    0.6  # that a logarithmic axis shows, else noise of a few percent looks like a change
+)
 _DENSE_DECADES = 1.7  # up to which 2 and 5 are ticks beside the powers of ten
 _SHIFT_INCHES = 0.05  # between the intervals of lines, that none hides another
 _LINES, _MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -66,7 +87,9 @@ def _draw(plot: Plot, kind: Literal["png", "svg"]) -> bytes:
         "axes.spines.top": False,
         "grid.color": _GRID,
         "svg.fonttype": "none",
-        "svg.hashsalt": plot.name,  # a picture is the same every time, and its names differ from those of others
+        "svg.hashsalt": (
+            plot.name
+        ),  # a picture is the same every time, and its names differ from those of others
         "text.parse_math": False,  # a title may be anybody's, and hold a dollar sign
         "text.usetex": False,
     }
@@ -74,13 +97,17 @@ def _draw(plot: Plot, kind: Literal["png", "svg"]) -> bytes:
     with rc_context(settings):
         figure = lines(plot)
         for text in figure.findobj(Text):
-            text.set_text(clean(without_secrets(text.get_text())))  # anybody's; and a font lacks what is not shown
+            text.set_text(
+                clean(without_secrets(text.get_text()))
+            )  # anybody's; and a font lacks what is not shown
         figure.savefig(file, dpi=_DOTS_PER_INCH, format=kind)
     return file.getvalue()
 
 
 def write_plots(plots: Iterable[Plot], folder: Path) -> list[Path]:
-    """Writes plots as PNG files into a folder, which is made if it is not there, and returns their paths.
+    """Writes plots as PNG files into a folder and returns their paths.
+
+    The folder is made if it does not exist.
 
     Raises:
         OSError: A file cannot be written.
@@ -94,10 +121,16 @@ def write_plots(plots: Iterable[Plot], folder: Path) -> list[Path]:
 
 def lines(plot: Plot) -> "Figure":
     """Draws lines with their intervals, a panel beside the other, and the title above them."""
-    from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
+    from matplotlib.figure import (
+        Figure,
+    )  # no pyplot: it keeps every figure, and may ask for a display
 
     shown = keep_ends(plot.panels, _MAX_PANELS)
-    left_out = f"{len(shown)} of {len(plot.panels)} are shown, the table has all." if shown != [*plot.panels] else ""
+    left_out = (
+        f"{len(shown)} of {len(plot.panels)} are shown, the table has all."
+        if shown != [*plot.panels]
+        else ""
+    )
     texts = [*plot.title.splitlines(), textwrap.shorten(plot.finding, 2 * _TITLE_WIDTH), left_out]
     title = [line for text in texts for line in textwrap.wrap(text, _TITLE_WIDTH)]
     num_columns = min(len(shown), 2)
@@ -134,16 +167,27 @@ def _draw_line(axes: "Axes", series: Series, place: int, num: int) -> None:
 
     if not series.points:
         return
-    style: dict[str, Any] = {"color": f"C{place % len(SETUP_COLORS)}", "linestyle": _LINES[place % len(_LINES)]}
+    style: dict[str, Any] = {
+        "color": f"C{place % len(SETUP_COLORS)}",
+        "linestyle": _LINES[place % len(_LINES)],
+    }
     style = _REFERENCE if series.is_reference else style
     is_long = len(series.points) > _MANY_POINTS
     markers: dict[str, Any] = {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 5}
     markers |= {"markevery": max(1, len(series.points) // 8)} if is_long else {}
     xs, ys = [one.x for one in series.points], [one.y for one in series.points]
-    known = [(one.x, one.low, one.high) for one in series.points if one.low is not None and one.high is not None]
-    if known:  # on their own, not as errors: on a logarithmic axis they are what is even to both sides
+    known = [
+        (one.x, one.low, one.high)
+        for one in series.points
+        if one.low is not None and one.high is not None
+    ]
+    if (
+        known
+    ):  # on their own, not as errors: on a logarithmic axis they are what is even to both sides
         inches = _SHIFT_INCHES * (place - (num - 1) / 2)
-        markers["transform"] = axes.transData + ScaledTranslation(inches, 0, axes.figure.dpi_scale_trans)
+        markers["transform"] = axes.transData + ScaledTranslation(
+            inches, 0, axes.figure.dpi_scale_trans
+        )
         ends: dict[str, Any] = {"color": style["color"], "transform": markers["transform"]}
         places, lows, highs = zip(*known, strict=True)
         axes.vlines(places, lows, highs, linewidth=1.4, **ends)
@@ -158,7 +202,9 @@ def _set_x_axis(axes: "Axes", values: Sequence[float], *, is_swept: bool) -> Non
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
     if not is_swept or not values:
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=all(value.is_integer() for value in map(float, values))))
+        axes.xaxis.set_major_locator(
+            MaxNLocator(6, integer=all(value.is_integer() for value in map(float, values)))
+        )
     else:
         if values[0] > 0 and values[-1] / values[0] >= _LOG_FROM_RATIO:
             axes.set_xscale("log")
@@ -168,20 +214,31 @@ def _set_x_axis(axes: "Axes", values: Sequence[float], *, is_swept: bool) -> Non
 
 
 def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
-    """Sets the range of values, the same in all panels; an interval of few, scattered runs may reach beyond it."""
+    """Sets the range of values, the same in all panels.
+
+    An interval of few, scattered runs may reach beyond it.
+    """
     from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
     values = [point.y for point in points] + ([plot.level[0]] if plot.level else [])
-    ends = [*values, *(end for point in points for end in (point.low, point.high) if end is not None)]
+    ends = [
+        *values,
+        *(end for point in points for end in (point.low, point.high) if end is not None),
+    ]
     if plot.scale == "logarithmic":
-        centers, ends = [math.log10(one) for one in values], [math.log10(one) for one in ends if one > 0]
+        centers, ends = (
+            [math.log10(one) for one in values],
+            [math.log10(one) for one in ends if one > 0],
+        )
         low = max(min(centers) - _LEAST_DECADES, min(ends))
         high = min(max(centers) + _LEAST_DECADES, max(ends))
         spare = max(0.08 * (high - low), (_LEAST_DECADES - (high - low)) / 2)
         axes.set_yscale("log")
         axes.set_ylim(10 ** (low - spare), 10 ** (high + spare))
         if high - low < _DENSE_DECADES:
-            dense = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high - low < _LEAST_DECADES else (1.0, 2.0, 5.0)
+            dense = (
+                (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high - low < _LEAST_DECADES else (1.0, 2.0, 5.0)
+            )
             axes.yaxis.set_major_locator(LogLocator(subs=dense))
             axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_minor_formatter(NullFormatter())

@@ -7,11 +7,16 @@ import textwrap
 _NO_BREAK = "\u00a0"
 _UNIT = re.compile(r"(?<=\d) (?=[%A-Za-z])")
 _COMMAND = re.compile(r"`[^`\n]+`")
-TEXT_WIDTH = 120  # characters of a line of a text, at most, and of all lines where there is no terminal
+TEXT_WIDTH = (
+    120  # characters of a line of a text, at most, and of all lines where there is no terminal
+)
 
 
 def format_number(value: float | None) -> str:
-    """Returns six significant digits, large numbers without an exponent, counts whole, "-" for what does not exist."""
+    """Returns a number in six significant digits, or "-" for None.
+
+    Counts are whole, and large numbers have no exponent.
+    """
     if value is None:
         return "-"
     if abs(value) < 1e15 and float(value).is_integer():
@@ -21,12 +26,20 @@ def format_number(value: float | None) -> str:
 
 
 def format_speed(samples_per_second: float) -> str:
-    """Returns a speed in four significant digits, which is more than a run carries: "601.4", "1,788", "53,122"."""
-    return f"{samples_per_second:,.4g}" if samples_per_second < 1000 else f"{samples_per_second:,.0f}"
+    """Returns a speed in four significant digits, which is more than a run carries.
+
+    "601.4", "1,788", "53,122".
+    """
+    return (
+        f"{samples_per_second:,.4g}" if samples_per_second < 1000 else f"{samples_per_second:,.0f}"
+    )
 
 
 def format_time(seconds: float, digits: int = 4) -> str:
-    """Returns a time in so many significant digits, and the unit that suits its size: "812 us", "8.1 ms", "12.34 s"."""
+    """Returns a time in so many significant digits, and the unit that suits its size.
+
+    "812 us", "8.1 ms", "12.34 s".
+    """
     scale, unit = (1.0, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "us")
     return f"{format_number(float(f'{seconds * scale:.{digits}g}'))} {unit}"
 
@@ -37,7 +50,10 @@ def format_percent(share: float) -> str:
 
 
 def format_si(value: float, unit: str, digits: int = 3) -> str:
-    """Returns a figure with the prefix that suits its size: "812 MFLOP/s", "60.5 GFLOP/s", "65.5 kJ"."""
+    """Returns a figure with the prefix that suits its size.
+
+    "812 MFLOP/s", "60.5 GFLOP/s", "65.5 kJ".
+    """
     for prefix in ("", "k", "M", "G", "T"):
         if float(f"{value:.{digits}g}") < 1000:
             return f"{value:.{digits}g} {prefix}{unit}"
@@ -74,7 +90,10 @@ def format_bytes(num_bytes: float) -> str:
 
 
 def wrap(text: str, width: int, *, first: str = "") -> list[str]:
-    """Wraps at spaces only, never between a number and its unit: an address must stay in one piece to be copied."""
+    """Wraps at spaces only, never between a number and its unit.
+
+    An address must stay in one piece to be copied.
+    """
     lines = textwrap.wrap(
         _UNIT.sub(_NO_BREAK, text),
         width,
@@ -87,8 +106,9 @@ def wrap(text: str, width: int, *, first: str = "") -> list[str]:
 
 
 def wrap_message(message: str, width: int) -> str:
-    """Returns a message of some lines, too long ones wrapped, each command in backquotes in one piece."""
+    """Wraps the long lines of a message, but keeps commands in backquotes whole."""
     kept = _COMMAND.sub(lambda found: found[0].replace(" ", _NO_BREAK), message)
     return "\n".join(
-        "\n".join(wrap(line, width)) if len(line) > width else line.replace(_NO_BREAK, " ") for line in kept.split("\n")
+        "\n".join(wrap(line, width)) if len(line) > width else line.replace(_NO_BREAK, " ")
+        for line in kept.split("\n")
     )

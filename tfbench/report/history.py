@@ -1,4 +1,7 @@
-"""What was made by one command, as a list of what a store holds shows it; and that list as a table."""
+"""What was made by one command, as a list of what a store holds shows it.
+
+And that list as a table.
+"""
 
 import dataclasses
 import datetime
@@ -18,15 +21,17 @@ class HistoryEntry:
     """Something that was made by one command.
 
     Attributes:
-        kind: A crossover is kept as a sweep, a check as repeats; a trial is what `--fast` found its settings by.
+        kind: A crossover is kept as a sweep, a check as repeats; a trial is what `--fast` found its
+            settings by.
         id: Of the run, of the sweep, or of the group of runs.
         created: Seconds since 1970, UTC; None: that cannot be read.
         recipe: By its name.
         setups: Strategies and devices, the baseline first.
-        changes: What the command line set of the recipe, such as "optimizer.name=sgd"; not of a sweep.
+        changes: What the command line set of the recipe, such as "optimizer.name=sgd"; not of a
+            sweep.
         num_runs: That are stored.
-        status: That of a run; of several FINISHED where all did, FAILED where one did not, INCOMPLETE where some were
-            not made, and RUNNING where one is under way.
+        status: That of a run; of several FINISHED where all did, FAILED where one did not,
+            INCOMPLETE where some were not made, and RUNNING where one is under way.
         samples_per_second: Of a single run that finished and trained.
         reason: Why it ended otherwise, or cannot be read.
     """
@@ -48,7 +53,12 @@ _COLUMNS = (
     Column("kind", "kind", align="left", rank=2),
     Column("id", "id", align="left"),
     # Recipes of one family differ at their ends.
-    Column("recipe", "recipe", lambda name: name if len(name) <= 20 else f"{name[:9]}...{name[-8:]}", align="left"),
+    Column(
+        "recipe",
+        "recipe",
+        lambda name: name if len(name) <= 20 else f"{name[:9]}...{name[-8:]}",
+        align="left",
+    ),
     Column("result", "result", align="left"),
     Column("setups", "setups", lambda setups: cut(", ".join(setups), 40), align="left", rank=3),
     Column("changes", "changes", lambda changes: cut(", ".join(changes), 40), align="left", rank=1),

@@ -12,7 +12,13 @@ from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats
 from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.records.machine import Environment
-from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_planned_runs
+from tfbench.records.sweep import (
+    BATCH_KEY,
+    SweepPlan,
+    describe_setting,
+    format_value,
+    list_planned_runs,
+)
 from tfbench.report.comparison.comparison import comparison_sections
 from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.formats import format_bytes, format_date, format_speed
@@ -47,6 +53,11 @@ def render_report(contents: ReportContents) -> str:
     title = escaped(", ".join(names) or "Runs")
     counts = f"{count(len(comparison.rows), 'configuration')}, {count(len(comparison.runs), 'run')}"
     style = files("tfbench.report").joinpath("style.css").read_text(encoding="utf-8")
+    hint = "Wide tables scroll sideways."
+    if contents.plots:
+        hint += " A tap enlarges a plot."
+    body = html(report_sections(contents))
+    created = format_date(contents.created)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -61,9 +72,9 @@ def render_report(contents: ReportContents) -> str:
 <header>
 <h1>{title}</h1>
 <p class="lead">{counts} ({escaped(kind)})</p>
-<p class="note narrow">Wide tables scroll sideways.{" A tap enlarges a plot." if contents.plots else ""}</p>
+<p class="note narrow">{hint}</p>
 </header>
-{html(report_sections(contents))}<footer>Made by tfbench {__version__} on {format_date(contents.created)}.</footer>
+{body}<footer>Made by tfbench {__version__} on {created}.</footer>
 </body>
 </html>
 """
@@ -73,12 +84,22 @@ def report_sections(contents: ReportContents) -> list[Section]:
     """Returns all that a report holds, the answer first."""
     comparison = contents.comparison
     verdict, table, *others = comparison_sections(comparison, contents.verdict)
-    sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
+    sections = [
+        verdict,
+        Section("What was measured", tables=(facts(_describe_plan(contents)),)),
+        table,
+    ]
     sections += [Section("Plots", plots=contents.plots), *others, *_notes(comparison)]
     told = facts(_describe_environment(contents.environment) if contents.environment else ())
-    sections += [Section("Environment of the newest run", tables=(told,)), *_reproduction(contents), _runs(comparison)]
+    sections += [
+        Section("Environment of the newest run", tables=(told,)),
+        *_reproduction(contents),
+        _runs(comparison),
+    ]
     return [
-        one for one in sections if one.sentences or one.code or one.plots or any(table.rows for table in one.tables)
+        one
+        for one in sections
+        if one.sentences or one.code or one.plots or any(table.rows for table in one.tables)
     ]
 
 
@@ -100,15 +121,24 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
         yield f"setup{mark}", f"{setup}: {_describe_hardware(comparison, setup)}"
     if plan:
         planned_runs = len(list_planned_runs(plan))
-        yield "rounds", f"{plan.num_rounds}, setups take turns; {count(planned_runs, 'run')} planned"
+        yield (
+            "rounds",
+            f"{plan.num_rounds}, setups take turns; {count(planned_runs, 'run')} planned",
+        )
         measurement = plan.tables.get("measurement", {})
         if (seconds := measurement.get("seconds")) is not None:
-            yield "each run", f"{seconds:g} s of steady steps in a process of its own, without validation"
+            yield (
+                "each run",
+                f"{seconds:g} s of steady steps in a process of its own, without validation",
+            )
         elif measurement.get("steps") is None:
             yield "each run", f"{plan.tables['training']['epochs']} epochs in a process of its own"
     if runs:
         times = sorted(run.created for run in runs)
-        yield "measured", " to ".join(dict.fromkeys((format_date(times[0]), format_date(times[-1]))))
+        yield (
+            "measured",
+            " to ".join(dict.fromkeys((format_date(times[0]), format_date(times[-1])))),
+        )
 
 
 def _describe_hardware(comparison: Comparison, setup: str) -> str:
@@ -122,7 +152,9 @@ def _describe_hardware(comparison: Comparison, setup: str) -> str:
 def _notes(comparison: Comparison) -> Iterator[Section]:
     """Yields what runs were asked for, but for what limits the verdict, which stands below it."""
     told = tuple(find_caveats(comparison))
-    if notes := merge_warnings([[note for note in run.notes if not note.startswith(told)] for run in comparison.runs]):
+    if notes := merge_warnings(
+        [[note for note in run.notes if not note.startswith(told)] for run in comparison.runs]
+    ):
         yield warnings_section(notes, "Notes")
 
 
@@ -139,7 +171,9 @@ def _reproduction(contents: ReportContents) -> Iterator[Section]:
     how = "Use the same data. If you do not have the recipe's file, save the recipe below."
     if contents.commands:
         yield Section("How to reproduce", (how,), code="\n".join(contents.commands))
-    yield Section(f"The recipe with its defaults ({file})", code=contents.recipe_toml, is_folded=True)
+    yield Section(
+        f"The recipe with its defaults ({file})", code=contents.recipe_toml, is_folded=True
+    )
 
 
 def _runs(comparison: Comparison) -> Section:

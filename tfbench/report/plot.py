@@ -35,7 +35,10 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What one picture shows; whoever sees nothing else knows what was compared, on what, and what was found."""
+    """What one picture shows.
+
+    Whoever sees nothing else knows what was compared, on what, and what was found.
+    """
 
     name: str  # of its file
     title: str
@@ -43,21 +46,27 @@ class Plot:
     x_label: str
     y_label: str
     panels: tuple[Panel, ...]
-    level: tuple[float, str] | None = None  # a value that all others are compared with, and its name
+    level: tuple[float, str] | None = (
+        None  # a value that all others are compared with, and its name
+    )
     scale: Literal["free", "from zero", "logarithmic"] = "free"  # of the values
-    is_swept: bool = False  # x are the values of a sweep: each has a tick, and a logarithmic axis if they spread
+    is_swept: bool = (
+        False  # x are the values of a sweep: each has a tick, and a logarithmic axis if they spread
+    )
 
     @property
     def alt(self) -> str:
         """What it shows, for those who cannot see it."""
-        names = dict.fromkeys(one.name for panel in self.panels for one in panel.series if one.points)
+        names = dict.fromkeys(
+            one.name for panel in self.panels for one in panel.series if one.points
+        )
         axes = f"{self.y_label} by {self.x_label}: {', '.join(names)}"
         texts = (self.title.replace("\n", "; "), self.finding.rstrip("."), axes)
         return "".join(f"{text}. " for text in texts if text).rstrip()
 
 
 def keep_ends(items: Sequence[T], limit: int) -> list[T]:
-    """Returns at most `limit` of the items, evenly over their range, the first and the last always among them."""
+    """Returns at most `limit` items, evenly spaced, with the first and the last."""
     if len(items) <= limit:
         return list(items)
     last = len(items) - 1

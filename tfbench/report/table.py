@@ -32,7 +32,10 @@ MARKERS = ("! ", "i ", "- ")  # what a sentence may begin with: a warning, a not
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. One with a rank may be hidden where there is no room, that of the highest rank first."""
+    """A column.
+
+    One with a rank may be hidden where there is no room, that of the highest rank first.
+    """
 
     key: str
     title: str
@@ -59,10 +62,18 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def text(self, width: int) -> list[str]:
-        """Returns lines, none longer than `width`: columns are hidden, then texts wrapped, then cells stacked."""
-        columns = [one for one in self.columns if not one.rank or any(one.cell(row) for row in self.rows)]
+        """Returns lines, none longer than `width`.
+
+        Columns are hidden, then texts wrapped, then cells stacked.
+        """
+        columns = [
+            one for one in self.columns if not one.rank or any(one.cell(row) for row in self.rows)
+        ]
         hidden: list[Column] = []
-        while _line_width(self._grid(columns)) > width and (least := max(columns, key=lambda one: one.rank)).rank:
+        while (
+            _line_width(self._grid(columns)) > width
+            and (least := max(columns, key=lambda one: one.rank)).rank
+        ):
             columns.remove(least)
             hidden.append(least)
         lines = self._lines(columns, width)
@@ -76,10 +87,15 @@ class Table:
 
     def markdown(self) -> list[str]:
         """Returns lines of Markdown."""
-        header, *rows = [[markdown_text(text) for text in row] for row in _cells(self.columns, self.rows)]
+        header, *rows = [
+            [markdown_text(text) for text in row] for row in _cells(self.columns, self.rows)
+        ]
         lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
         lines.insert(1, "|" + " --- |" * len(header))
-        return [*lines, *(line for note in self._notes(self.columns) for line in ("", markdown_text(note)))]
+        return [
+            *lines,
+            *(line for note in self._notes(self.columns) for line in ("", markdown_text(note))),
+        ]
 
     def csv(self) -> str:
         """Returns the raw values, not the texts, with the keys as names."""
@@ -98,15 +114,21 @@ class Table:
             )
             return f"<dl>\n{facts}</dl>\n"
         sides = [' class="text"' if one.align == "left" else "" for one in self.columns]
-        head = "".join(f"<th{side}>{escaped(one.title)}</th>" for side, one in zip(sides, self.columns, strict=True))
+        head = "".join(
+            f"<th{side}>{escaped(one.title)}</th>"
+            for side, one in zip(sides, self.columns, strict=True)
+        )
         body = "".join(
-            f"<tr>{''.join(map(_html_cell, self.columns, row))}</tr>\n" for row in _cells(self.columns, self.rows)[1:]
+            f"<tr>{''.join(map(_html_cell, self.columns, row))}</tr>\n"
+            for row in _cells(self.columns, self.rows)[1:]
         )
         label = escaped(self.title or "table")
         return (
             f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>\n'
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
-            + "".join(f'<p class="note">{escaped(note)}</p>\n' for note in self._notes(self.columns))
+            + "".join(
+                f'<p class="note">{escaped(note)}</p>\n' for note in self._notes(self.columns)
+            )
         )
 
     def _notes(self, columns: Sequence[Column]) -> list[str]:
@@ -118,7 +140,8 @@ class Table:
         """Returns the cells as they are padded; facts are indented, and have no header."""
         cells = _cells(columns, self.rows)
         widths = [
-            max(one.width, *map(len, texts)) for one, texts in zip(columns, zip(*cells, strict=True), strict=True)
+            max(one.width, *map(len, texts))
+            for one, texts in zip(columns, zip(*cells, strict=True), strict=True)
         ]
         padded = [
             [
@@ -147,7 +170,11 @@ class Table:
         """Returns the cells of each row below each other."""
         lines = []
         for row in self.rows:
-            cells = [f"{one.title}: {text}".removeprefix(": ") for one in self.columns if (text := one.cell(row))]
+            cells = [
+                f"{one.title}: {text}".removeprefix(": ")
+                for one in self.columns
+                if (text := one.cell(row))
+            ]
             for place, cell in enumerate(cells):
                 lines += formats.wrap(cell, width, first=_GAP * (place > 0))
         return lines
@@ -177,9 +204,16 @@ def warnings_section(texts: Sequence[str], title: str = "Warnings") -> Section:
 
 
 def short_warnings(
-    warnings: Sequence[str], notes: Sequence[str] = (), *, most: int = _MAX_WARNINGS, details: str = ""
+    warnings: Sequence[str],
+    notes: Sequence[str] = (),
+    *,
+    most: int = _MAX_WARNINGS,
+    details: str = "",
 ) -> Iterator[Section]:
-    """Yields notes, and the first sentence of at most so many warnings, with how many more there are, and details."""
+    """Yields the first sentences of notes and of at most `most` warnings.
+
+    It adds the number of further warnings, and details.
+    """
     shown = warnings if len(warnings) <= most else warnings[: most - 1]
     lines = [f"! {_first_sentence(warning)}" for warning in shown]
     if len(warnings) > len(shown):
@@ -194,7 +228,9 @@ def _first_sentence(text: str) -> str:
     first, stop, _ = text.partition(". ")
     first += stop.rstrip()
     is_word = first.partition(" ")[0].isalpha()  # not a file or a key
-    return textwrap.shorten(first[0].upper() + first[1:] if is_word else first, _WARNING_CHARACTERS, placeholder=" ...")
+    return textwrap.shorten(
+        first[0].upper() + first[1:] if is_word else first, _WARNING_CHARACTERS, placeholder=" ..."
+    )
 
 
 def metric_title(name: str) -> str:
@@ -233,7 +269,10 @@ def markdown(sections: Iterable[Section]) -> list[str]:
     for section in sections:
         lines += ["", f"## {markdown_text(section.title)}"] if section.title else []
         for sentence in section.sentences:
-            lines += ["", markdown_text(sentence if sentence.startswith("- ") else _unmarked(sentence))]
+            lines += [
+                "",
+                markdown_text(sentence if sentence.startswith("- ") else _unmarked(sentence)),
+            ]
         for table in section.tables:
             lines += ["", *table.markdown()]
         if section.code:
@@ -249,7 +288,11 @@ def html(sections: Iterable[Section]) -> str:
         sentences = "".join(f"<li>{escaped(_unmarked(one))}</li>\n" for one in section.sentences)
         parts += [
             '<section class="verdict">\n' if section.title == "Verdict" else "<section>\n",
-            f"<details>\n<summary>{title}</summary>\n" if section.is_folded else f"<h2>{title}</h2>\n" * bool(title),
+            (
+                f"<details>\n<summary>{title}</summary>\n"
+                if section.is_folded
+                else f"<h2>{title}</h2>\n" * bool(title)
+            ),
             f"<ul>\n{sentences}</ul>\n" if sentences else "",
             *map(_picture, section.plots),
             *(table.html() for table in section.tables if table.rows),
@@ -264,7 +307,10 @@ def _picture(plot: Plot) -> str:
     """Returns a plot in a box of its own."""
     start = f'<svg role="img" aria-label="{escaped(plot.alt)}" '
     picture = svg(plot).replace("<svg ", start, 1)
-    return f'<figure><div class="scroll" role="region" tabindex="0" aria-label="plot">{picture}</div></figure>\n'
+    return (
+        '<figure><div class="scroll" role="region" tabindex="0"'
+        f' aria-label="plot">{picture}</div></figure>\n'
+    )
 
 
 def escaped(words: str) -> str:

@@ -34,12 +34,17 @@ def read_baseline(path: Path) -> SpeedSample:
         hint = f" To make it, use --save {path}." if isinstance(error, FileNotFoundError) else ""
         raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.{hint}") from error
     except (ValueError, RecipeError) as error:
-        text = f"baseline {path}: is not a baseline of this version of tfbench: {str(error).rstrip('.')}."
+        text = (
+            f"baseline {path}: is not a baseline of this version of tfbench:"
+            f" {str(error).rstrip('.')}."
+        )
         raise TrackingError(f"{text} To make one, use --save with another file.") from error
 
 
 def write_baseline(path: Path, sample: SpeedSample) -> None:
-    """Writes a baseline, whole or not at all; one that is there is replaced, but for a pipe or a device.
+    """Writes a baseline, whole or not at all.
+
+    One that is there is replaced, but for a pipe or a device.
 
     Raises:
         TrackingError: It cannot be written; the runs are in the store all the same.
@@ -47,7 +52,9 @@ def write_baseline(path: Path, sample: SpeedSample) -> None:
     try:
         write_output(path, json.dumps(to_plain(sample), indent=2) + "\n")
     except OSError as error:
-        raise TrackingError(f"{path}: cannot be written: {error.strerror}. The runs are in the store.") from error
+        raise TrackingError(
+            f"{path}: cannot be written: {error.strerror}. The runs are in the store."
+        ) from error
 
 
 def require_place(path: Path) -> None:
@@ -59,11 +66,17 @@ def require_place(path: Path) -> None:
     if is_stream(path):
         return
     if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-        why = "it is a folder" if path.is_dir() else f"folder {path.parent} is not there, or cannot be written to"
+        why = (
+            "it is a folder"
+            if path.is_dir()
+            else f"folder {path.parent} is not there, or cannot be written to"
+        )
         raise TrackingError(f"--save {path}: {why}. Name a file, for example baseline.json.")
 
 
-def make_baseline(request: RunRequest, num_repeats: int, execute: Execute) -> tuple[SpeedSample, Series]:
+def make_baseline(
+    request: RunRequest, num_repeats: int, execute: Execute
+) -> tuple[SpeedSample, Series]:
     """Repeats a run, and returns the speeds.
 
     Args:
@@ -135,9 +148,13 @@ def _measure(
     summary, series = repeat_run(request, RepeatPlan(num=num, max_num=num), execute)
     stored = f"The runs are stored as group {summary.group}."
     if series.was_interrupted:
-        raise InterruptedRunError(f"interrupted after {len(series.runs)} of {num} runs; {consequence}. {stored}")
+        raise InterruptedRunError(
+            f"interrupted after {len(series.runs)} of {num} runs; {consequence}. {stored}"
+        )
     found = [(run.result, speed) for run in series.outcomes if (speed := run.samples_per_second)]
     if len(found) < fewest:
         why = " ".join([f"{consequence}.", *dict.fromkeys(summary.rejections), stored])
-        raise MeasurementError(f"only {len(found)} of {len(series.runs)} runs finished with a speed; {why}")
+        raise MeasurementError(
+            f"only {len(found)} of {len(series.runs)} runs finished with a speed; {why}"
+        )
     return make_sample(found, group=summary.group), series

@@ -1,4 +1,7 @@
-"""Measuring processes that are forked from one that has imported the framework already, which takes seconds."""
+"""Measuring processes forked from one that has imported the framework.
+
+The import takes seconds.
+"""
 
 import contextlib
 import json
@@ -27,11 +30,14 @@ _ROOM = " " * 1000  # in its command line, where a measuring process writes its 
 
 
 class Forker:
-    """Has prepared processes for the runs of a round, one per backend and, for users' networks, one that imports all.
+    """Prepared processes from which the runs of a round are forked.
+
+    There is one per backend and, for users' networks, one that imports everything.
 
     Rounds sample what a process decides.
 
-    Setups of a round share what theirs has decided at its start: where memory lies, the seed of hashes.
+    Setups of a round share what theirs has decided at its start: where memory lies, the seed of
+    hashes.
 
     Raises:
         RecipeError: TFBENCH_START is neither "own" nor "prepared".
@@ -40,7 +46,9 @@ class Forker:
     def __init__(self) -> None:
         self._start = os.environ.get(START_VARIABLE) or "prepared"
         if self._start not in _STARTS:
-            raise RecipeError(f"{START_VARIABLE}: must be one of {', '.join(_STARTS)}. Received: '{self._start}'.")
+            raise RecipeError(
+                f"{START_VARIABLE}: must be one of {', '.join(_STARTS)}. Received: '{self._start}'."
+            )
         self.told: set[str] = set()  # to the user: why runs are not forked
         self._turn: object = None
         self._links: dict[tuple[str, bool], socket.socket | None] = {}
@@ -62,7 +70,10 @@ class Forker:
         Raises:
             MeasurementError: It cannot be forked, as others of its kind are.
         """
-        recipe, turn = request.recipe, round_of(request.tags) or (TRIAL_TAG in request.tags and "trials")
+        recipe, turn = (
+            request.recipe,
+            round_of(request.tags) or (TRIAL_TAG in request.tags and "trials"),
+        )
         if turn != self._turn:
             self.close()
             self._turn = turn
@@ -70,10 +81,14 @@ class Forker:
             return None
         backend = recipe.training.backend
         if backend == "torch" and read_gpus():
-            raise MeasurementError("PyTorch looks for GPUs when Keras imports it, and cannot use one after a fork")
+            raise MeasurementError(
+                "PyTorch looks for GPUs when Keras imports it, and cannot use one after a fork"
+            )
         imported = (backend, recipe.is_users)
         link = self._links.get(imported)
-        if imported not in self._links or (link and _is_readable(link)):  # of which nothing but its end comes
+        if imported not in self._links or (
+            link and _is_readable(link)
+        ):  # of which nothing but its end comes
             self._links[imported] = self._prepare(imported, settings, is_over)
         return self._links[imported]
 
@@ -85,9 +100,15 @@ class Forker:
         self._links.clear()
 
     def _prepare(
-        self, imported: tuple[str, bool], settings: Mapping[str, str | None], is_over: Callable[[], object]
+        self,
+        imported: tuple[str, bool],
+        settings: Mapping[str, str | None],
+        is_over: Callable[[], object],
     ) -> socket.socket | None:
-        """Starts a prepared process, and waits until it is ready; what it fails at, a process of its own will tell."""
+        """Starts a prepared process, and waits until it is ready.
+
+        What it fails at, a process of its own will tell.
+        """
         process, link = start_prepared(imported, settings)
         self._ends.append(weakref.finalize(self, _end_prepared, link, process))
         while not _is_readable(link, _WAIT_SECONDS):
@@ -97,9 +118,13 @@ class Forker:
 
 
 def start_prepared(
-    imported: tuple[str, bool], settings: Mapping[str, str | None], environment: Mapping[str, str] | None = None
+    imported: tuple[str, bool],
+    settings: Mapping[str, str | None],
+    environment: Mapping[str, str] | None = None,
 ) -> "tuple[subprocess.Popen[bytes], socket.socket]":
-    """Starts a prepared process; the other end of its link tells when it is ready, and when it has ended.
+    """Starts a prepared process.
+
+    The other end of its link tells when it is ready, and when it has ended.
 
     Args:
         imported: The backend, and whether all that a user's network or data may need comes with it.
@@ -107,7 +132,9 @@ def start_prepared(
         environment: All of its variables but the settings; None: those of this process.
     """
     with contextlib.ExitStack() as undone:
-        link, other = map(undone.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        link, other = map(
+            undone.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        )
         process = children.start(
             children.FORKS_MODULE,
             [str(other.fileno()), imported[0], str(int(imported[1])), _ROOM],
@@ -136,7 +163,9 @@ def _is_readable(file: socket.socket | int, seconds: float | None = 0.0) -> bool
 class Forked:
     """A forked process, as `subprocess.Popen` has one that it started."""
 
-    def __init__(self, link: socket.socket, path: Path, output: IO[bytes], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, link: socket.socket, path: Path, output: IO[bytes], environment: Mapping[str, str]
+    ) -> None:
         """Has it forked.
 
         Args:
@@ -155,10 +184,18 @@ class Forked:
             self._teller.settimeout(_ANSWER_SECONDS)
             inside, outside = os.pipe()
             self.stdin = undone.enter_context(os.fdopen(outside, "wb"))
-            message = {"path": str(path), "folder": str(Path.cwd()), "environment": dict(environment)}
+            message = {
+                "path": str(path),
+                "folder": str(Path.cwd()),
+                "environment": dict(environment),
+            }
             try:
                 with theirs:
-                    socket.send_fds(link, [json.dumps(message).encode()], [theirs.fileno(), inside, output.fileno()])
+                    socket.send_fds(
+                        link,
+                        [json.dumps(message).encode()],
+                        [theirs.fileno(), inside, output.fileno()],
+                    )
                 answer, files, _, _ = socket.recv_fds(self._teller, _ANSWER_BYTES, 1)
             except OSError as error:
                 raise MeasurementError(f"the prepared process does not answer: {error}") from error

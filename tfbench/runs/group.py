@@ -1,4 +1,7 @@
-"""Worker processes on this machine that train together: watched, and ended once one of them cannot go on."""
+"""Worker processes on this machine that train together.
+
+Watched, and ended once one of them cannot go on.
+"""
 
 import contextlib
 import signal
@@ -14,13 +17,17 @@ from tfbench.runs.run_status import describe_return
 
 JOIN_SECONDS = 300.0  # for all workers to meet: TensorFlow would wait for ever
 STOPPED_SECONDS = 5.0  # a process that a signal stops for so long is not waited for
-SILENT_SECONDS = 1800.0  # without a word of any worker: data is read, networks are compiled, epochs are validated
+# without a word of any worker: data is read, networks are compiled, epochs are validated
+SILENT_SECONDS = 1800.0
 
 
 class Group(contextlib.AbstractContextManager["Group"]):
-    """Worker processes that train together: all begin once all are ready, and end once one cannot go on.
+    """Worker processes that train together.
 
-    Where other machines have the rest of the workers, there may be one here: the framework tells it of their end.
+    All begin once all are ready, and end once one cannot go on.
+
+    Where other machines have the rest of the workers, there may be one here: the framework tells it
+    of their end.
 
     Args:
         workers: The first of them is the one whose journal is read.
@@ -69,7 +76,10 @@ class Group(contextlib.AbstractContextManager["Group"]):
             time.sleep(seconds)
 
     def read(self) -> list[Record]:
-        """Returns what was added to the first worker's journal, and word of another that rejects the run."""
+        """Returns what was added to the first worker's journal.
+
+        That includes word of another worker that rejects the run.
+        """
         self._look()
         records, self._unread = self._unread, []
         return records
@@ -95,8 +105,13 @@ class Group(contextlib.AbstractContextManager["Group"]):
         return self._first.stderr_tail()
 
     def _look(self) -> None:
-        """Takes in what was written, and then who has ended: of one that fails since another ended, both are seen."""
-        is_over = self.returncode is not None  # before reading, so that nothing written before the end is missed
+        """Takes in what was written, and then who has ended.
+
+        Of one that fails since another ended, both are seen.
+        """
+        is_over = (
+            self.returncode is not None
+        )  # before reading, so that nothing written before the end is missed
         for each in self._watched:
             records = each.read()
             if records:
@@ -119,10 +134,16 @@ class Group(contextlib.AbstractContextManager["Group"]):
             self.fault = self._find_fault(is_over=is_over)
 
     def _find_fault(self, *, is_over: bool) -> RunExit | None:
-        failures = [(each.blame, each.end) for each in self._watched if each.end and each.end.status != "FINISHED"]
+        failures = [
+            (each.blame, each.end)
+            for each in self._watched
+            if each.end and each.end.status != "FINISHED"
+        ]
         if failures and (self._has_failures or is_over):
             return min(failures, key=lambda failure: failure[0])[1]
-        self._has_failures = bool(failures)  # judged at the next look: the cause may not have been read yet
+        self._has_failures = bool(
+            failures
+        )  # judged at the next look: the cause may not have been read yet
         running = [each for each in self._watched if each.worker.returncode is None]
         faults = (fault for each in running if (fault := each.find_fault()))
         reason = next(faults, "") or self._find_silence()
@@ -131,11 +152,16 @@ class Group(contextlib.AbstractContextManager["Group"]):
     def _find_silence(self) -> str:
         """Says that nobody makes progress; "" if it is not so, or not for long enough.
 
-        Validation, and what follows the training, writes nothing for as long as it takes: less than an epoch did.
+        Validation, and what follows the training, writes nothing for as long as it takes: less than
+        an epoch did.
         """
         silent = time.monotonic() - self._heard_at
         is_long = silent > max(SILENT_SECONDS, self._longest_epoch)
-        return f"no worker has made progress for {silent:,.0f} s: they wait for one another" if is_long else ""
+        return (
+            f"no worker has made progress for {silent:,.0f} s: they wait for one another"
+            if is_long
+            else ""
+        )
 
 
 class _Watched:
@@ -147,7 +173,10 @@ class _Watched:
         self.name = f"worker {rank.index} of {rank.num_workers}"
         self.is_ready = False
         self.end: RunExit | None = None
-        self.blame = (0, 0.0)  # of several that failed, the smallest is the cause: how it ended, and when
+        self.blame = (
+            0,
+            0.0,
+        )  # of several that failed, the smallest is the cause: how it ended, and when
         self._address = rank.addresses[0]
         self._is_on_jax = request.recipe.training.backend == "jax"
         self._joining_since: float | None = None
@@ -163,8 +192,12 @@ class _Watched:
                 self._joining_since = time.monotonic() if record["name"] == JOINING else None
             elif kind == "finished":
                 self.end = RunExit(status="FINISHED")
-            elif kind in ("failed", "rejected") and not (self.end and self.end.status == "FINISHED"):
-                self.end = RunExit(status="FAILED", reason=f"{self.name}: {describe_recorded(record['error'])}")
+            elif kind in ("failed", "rejected") and not (
+                self.end and self.end.status == "FINISHED"
+            ):
+                self.end = RunExit(
+                    status="FAILED", reason=f"{self.name}: {describe_recorded(record['error'])}"
+                )
                 self.blame = (1, record["time"])
         return records
 
@@ -186,8 +219,9 @@ class _Watched:
             return f"{self.name} was stopped by a signal (SIGSTOP)"
         if self._joining_since is not None and now - self._joining_since > JOIN_SECONDS:
             return (
-                f"{self.name} has waited {JOIN_SECONDS:.0f} s for the others, who meet at {self._address}. Start the "
-                "same command for each worker, and let no firewall be between them"
+                f"{self.name} has waited {JOIN_SECONDS:.0f} s for the others, who meet at"
+                f" {self._address}. Start the same command for each worker, and let no firewall be"
+                " between them"
             )
         return ""
 

@@ -1,4 +1,7 @@
-"""Starting what measures a run: one process; all workers that train together; or the one of them that is here."""
+"""Starting what measures a run: one process; all workers that train together.
+
+Or the one of them that is here.
+"""
 
 import contextlib
 import dataclasses
@@ -28,7 +31,9 @@ Settings = Sequence[dict[str, str]]  # variables of each process that is started
 
 
 def prepare(request: RunRequest) -> tuple[RunRequest, Settings]:
-    """Finds out what is to be started here; the request then says who and where the workers are, if there are several.
+    """Finds out what is to be started here.
+
+    The request then says who and where the workers are, if there are several.
 
     Raises:
         RecipeError: How many workers there are is not said.
@@ -43,8 +48,8 @@ def prepare(request: RunRequest) -> tuple[RunRequest, Settings]:
     number, rank = find_rank(request.recipe, os.environ)
     if rank:
         raise RecipeError(
-            f"strategy multi_worker: a launcher started {number} processes, which only a single `tfbench run` can use. "
-            "For this command, start one process."
+            f"strategy multi_worker: a launcher started {number} processes, which only a single"
+            " `tfbench run` can use. For this command, start one process."
         )
     require_gpus_in_use(request, number)
     settings = divide_gpus(distribution, number, _list_visible_gpus())
@@ -60,7 +65,9 @@ def fork_or_start(
     forker: Forker | None,
     is_over: Callable[[], bool],
 ) -> Worker | Group:
-    """Has what measures forked where it can be, or starts it; warns once of each reason why it cannot.
+    """Has what measures forked where it can be, or starts it.
+
+    Warns once of each reason why it cannot.
 
     Args:
         request: As of `start`.
@@ -94,7 +101,8 @@ def start(
         request: As of `prepare`, and so `settings`.
         settings: Of each process.
         journal_path: Of the run, or of the one worker that is here; its first record is there.
-        link: To a prepared process that forks what measures, if that is one process; None: it is started.
+        link: To a prepared process that forks what measures, if that is one process; None: it is
+            started.
 
     Raises:
         MeasurementError: It cannot be forked.
@@ -113,13 +121,21 @@ def start(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with contextlib.closing(Journal(path)) as journal:
                     journal.append("request", **request_fields(requests[-1]))
-            workers.append(undone.enter_context(Worker(requests[-1], path, run_path=journal_path, settings=own)))
+            workers.append(
+                undone.enter_context(
+                    Worker(requests[-1], path, run_path=journal_path, settings=own)
+                )
+            )
         undone.pop_all()
     return Group(workers, requests)
 
 
-def divide_gpus(config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu]) -> list[dict[str, str]]:
-    """Returns the variables of each worker on one machine, by which it sees GPUs that no other does.
+def divide_gpus(
+    config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu]
+) -> list[dict[str, str]]:
+    """Returns environment variables that give each local worker its own GPUs.
+
+    No worker sees the GPUs of another.
 
     Args:
         config: Whose devices are those of each worker, counted from its first.
@@ -132,24 +148,29 @@ def divide_gpus(config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu
     devices = parse_devices(config)
     if not gpus or (devices and devices[0].kind == "cpu"):
         if devices and devices[0].kind == "gpu" and num_workers > 1:
-            raise DeviceError(f"devices: {num_workers} workers need GPUs of their own, and none is seen here.")
+            raise DeviceError(
+                f"devices: {num_workers} workers need GPUs of their own, and none is seen here."
+            )
         return [{} for _ in range(num_workers)]
     are_named = bool(devices) and devices[0].index >= 0
     each = len(devices) if are_named else max(1, len(gpus) // num_workers)
     if are_named and {device.index for device in devices} != set(range(each)):
         raise DeviceError(
-            f"devices: each worker numbers its GPUs from gpu:0. Received: {', '.join(config.devices)}. Choose among "
-            "the machine's GPUs with CUDA_VISIBLE_DEVICES."
+            "devices: each worker numbers its GPUs from gpu:0. Received:"
+            f" {', '.join(config.devices)}. Choose among the machine's GPUs with"
+            " CUDA_VISIBLE_DEVICES."
         )
     wanted = each * num_workers
     if wanted > len(gpus) or (wanted < len(gpus) and not are_named):
         raise DeviceError(
-            f"devices: {num_workers} workers with {count(each, 'GPU')} each take {wanted}, and {len(gpus)} can be seen "
-            "here. Use --devices gpu:0 for one GPU per worker, or use another number of workers, or --devices cpu:0."
+            f"devices: {num_workers} workers with {count(each, 'GPU')} each take {wanted}, and"
+            f" {len(gpus)} can be seen here. Use --devices gpu:0 for one GPU per worker, or use"
+            " another number of workers, or --devices cpu:0."
         )
     names = [gpu.uuid or str(index) for index, gpu in enumerate(gpus)]
     return [
-        {"CUDA_VISIBLE_DEVICES": ",".join(names[index * each : (index + 1) * each])} for index in range(num_workers)
+        {"CUDA_VISIBLE_DEVICES": ",".join(names[index * each : (index + 1) * each])}
+        for index in range(num_workers)
     ]
 
 
@@ -165,11 +186,15 @@ def require_gpus_in_use(request: RunRequest, num_workers: int = 1) -> None:
     """
     number = len(_list_visible_gpus())
     asked = parse_devices(request.recipe.distribution)
-    if request.recipe.training.backend == "tensorflow" and number > num_workers and (not asked or asked[0].index < 0):
+    if (
+        request.recipe.training.backend == "tensorflow"
+        and number > num_workers
+        and (not asked or asked[0].index < 0)
+    ):
         raise DeviceError(
-            f"devices: on TensorFlow a worker takes one GPU, and {number} can be seen here for "
-            f"{count(num_workers, 'worker')}. Start one for each (--workers {number}, if all are on this machine), or "
-            "name the one of each: --devices gpu:0."
+            f"devices: on TensorFlow a worker takes one GPU, and {number} can be seen here for"
+            f" {count(num_workers, 'worker')}. Start one for each (--workers {number}, if all are"
+            " on this machine), or name the one of each: --devices gpu:0."
         )
 
 

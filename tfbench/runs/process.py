@@ -1,4 +1,7 @@
-"""The parent's side of a measuring process: start it, follow its journal and the machine beside it, end it."""
+"""The parent's side of a measuring process.
+
+Start it, follow its journal and the machine beside it, end it.
+"""
 
 import contextlib
 import json
@@ -43,11 +46,13 @@ _PATIENCE_SECONDS = 2.0  # with a driver that does not answer
 class Worker(contextlib.AbstractContextManager["Worker"]):
     """One measuring process.
 
-    It runs in a session of its own, so that Ctrl-C reaches only the parent, and it ends by itself once the pipe to its
-    standard input is closed, however the parent ends.
+    It runs in a session of its own, so that Ctrl-C reaches only the parent, and it ends by itself
+    once the pipe to its standard input is closed, however the parent ends.
     """
 
-    fault: RunExit | None = None  # why the run cannot go on although its process may; of one process, its end says all
+    fault: RunExit | None = (
+        None  # why the run cannot go on although its process may; of one process, its end says all
+    )
 
     def __init__(
         self,
@@ -63,16 +68,21 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         Args:
             request: What it measures.
             journal_path: What it writes to.
-            run_path: The journal of the run, beside which it gets a folder for a while; None: it is the same.
+            run_path: The journal of the run, beside which it gets a folder for a while; None: it is
+                the same.
             settings: Environment variables of this process alone.
             link: To a prepared process that forks it; None: it is started.
         """
-        self.seconds: float | None = None  # from before its start to when `returncode` first told of its end
+        self.seconds: float | None = (
+            None  # from before its start to when `returncode` first told of its end
+        )
         self._follower = Follower(journal_path)
         self._watch = MachineWatch(journal_path)
         with contextlib.ExitStack() as undone:
             folder = Path(undone.enter_context(work_folder(run_path or journal_path)))
-            self._stderr = undone.enter_context(tempfile.TemporaryFile(dir=folder))  # has no name to be deleted by
+            self._stderr = undone.enter_context(
+                tempfile.TemporaryFile(dir=folder)
+            )  # has no name to be deleted by
             self._process = self._start(request, journal_path, folder, settings or {}, link)
             self._pidfd = _open_pidfd(self._process.pid)
             self._kept = undone.pop_all()
@@ -151,25 +161,42 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
     def stderr_tail(self) -> str:
         """Returns the last lines that the process, or the libraries in it, complained with."""
         size = os.fstat(self._stderr.fileno()).st_size
-        text = os.pread(self._stderr.fileno(), _STDERR_BYTES, max(0, size - _STDERR_BYTES)).decode(errors="replace")
+        text = os.pread(self._stderr.fileno(), _STDERR_BYTES, max(0, size - _STDERR_BYTES)).decode(
+            errors="replace"
+        )
         lines = [line for line in text.strip().splitlines() if not _CHATTER.match(line)]
         return "\n".join(lines[-_STDERR_LINES:])
 
     def _start(
-        self, request: RunRequest, journal_path: Path, folder: Path, own: Mapping[str, str], link: socket.socket | None
+        self,
+        request: RunRequest,
+        journal_path: Path,
+        folder: Path,
+        own: Mapping[str, str],
+        link: socket.socket | None,
     ) -> subprocess.Popen[bytes] | Forked:
         """Starts the process; what it needs for as long as it runs is in `folder`."""
         request_path = folder / "request.json"
         fields = {"journal": str(journal_path.absolute()), **request_fields(request)}
-        # All processes of the machine read the same monotonic clock, so that the worker knows what its start took.
+        # All processes of the machine read the same monotonic clock, so that the worker knows what
+        # its start took.
         self._launched_ns = time.perf_counter_ns()
-        request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
+        request_path.write_text(
+            json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8"
+        )
         # AutoGraph leaves files there.
-        settings = worker_variables(request.recipe.training.backend) | {"TMPDIR": str(folder), **own}
+        settings = worker_variables(request.recipe.training.backend) | {
+            "TMPDIR": str(folder),
+            **own,
+        }
         if link:
             return Forked(link, request_path, self._stderr, children.environment_with(settings))
         return children.start(
-            "tfbench.worker", [str(request_path)], stdin=subprocess.PIPE, output=self._stderr, settings=settings
+            "tfbench.worker",
+            [str(request_path)],
+            stdin=subprocess.PIPE,
+            output=self._stderr,
+            settings=settings,
         )
 
 
@@ -182,12 +209,17 @@ def _open_pidfd(pid: int) -> int | None:
 
 
 def worker_variables(backend: str) -> dict[str, str | None]:
-    """Returns what is set in the worker's environment, so that nothing changes the run behind the recipe's back."""
+    """Returns the environment variables of a worker.
+
+    They keep the user's environment from changing what the recipe sets.
+    """
     return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0
         "CUBLAS_WORKSPACE_CONFIG": None,  # set with training.deterministic alone
         "KERAS_BACKEND": backend,
-        "grpc_proxy": "",  # none: gRPC carries what workers exchange, and would send it through http_proxy
+        "grpc_proxy": (
+            ""
+        ),  # none: gRPC carries what workers exchange, and would send it through http_proxy
         "JAX_COMPILATION_CACHE_DIR": None,
         "JAX_ENABLE_X64": None,
         "KERAS_MAX_EPOCHS": None,
@@ -204,8 +236,8 @@ def worker_variables(backend: str) -> dict[str, str | None]:
 class MachineWatch:
     """Looks while a worker trains, and writes what it sees into the worker's journal.
 
-    Nothing of the disk space that is set aside for what was measured is given up for it: where a line cannot be
-    written, there are no more. Where nothing can be seen, nothing is done.
+    Nothing of the disk space that is set aside for what was measured is given up for it: where a
+    line cannot be written, there are no more. Where nothing can be seen, nothing is done.
 
     Args:
         journal_path: Of the worker.
@@ -219,13 +251,18 @@ class MachineWatch:
         self._writing = threading.Lock()  # so that no line comes after the end
 
     def take_in(self, record: Record) -> None:
-        """Takes in a record of the worker: it opens what there is to see, begins to look, or ends."""
+        """Takes in a record of the worker.
+
+        It opens what there is to see, begins to look, or ends.
+        """
         kind = record["kind"]
         if self._ends.is_set():
             return
         if kind == "ready":
             fields = events.read_fields(record)
-            self._meter = EnergyMeter(addresses_in_use(fields["placement"].devices, fields["settings"].gpu_addresses))
+            self._meter = EnergyMeter(
+                addresses_in_use(fields["placement"].devices, fields["settings"].gpu_addresses)
+            )
         elif kind == "started" and self._meter and self._meter.watches:
             self._thread = threading.Thread(target=self._watch, args=(self._meter,), daemon=True)
             self._thread.start()
@@ -238,7 +275,9 @@ class MachineWatch:
             self._ends.set()
         if self._thread:
             self._thread.join(_PATIENCE_SECONDS)
-            if self._thread.is_alive():  # in the driver, which would not be closed any sooner than it answers
+            if (
+                self._thread.is_alive()
+            ):  # in the driver, which would not be closed any sooner than it answers
                 return
         if self._meter:
             self._meter.close()
@@ -246,7 +285,10 @@ class MachineWatch:
     def _watch(self, meter: EnergyMeter) -> None:
         began = time.monotonic()
         # A look never costs a run; nor does it make a journal that is gone.
-        with contextlib.suppress(Exception), os.fdopen(os.open(self._path, os.O_RDWR | os.O_APPEND), "r+b") as file:
+        with (
+            contextlib.suppress(Exception),
+            os.fdopen(os.open(self._path, os.O_RDWR | os.O_APPEND), "r+b") as file,
+        ):
             while True:
                 state = meter.look()
                 with self._writing:

@@ -19,17 +19,28 @@ class RunProgress:
         self._epochs_before = len(result.epochs)  # of the run that this one goes on from
         self._total_steps: int | None = None
         if not recipe.measurement.is_limited:
-            self._total_steps = self._steps_per_epoch * (recipe.training.epochs - self._epochs_before)
+            self._total_steps = self._steps_per_epoch * (
+                recipe.training.epochs - self._epochs_before
+            )
         elif recipe.measurement.steps:
             self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
         self._limit_seconds = recipe.measurement.seconds
-        self._first: tuple[int, float] | None = None  # step and time before which the model was being compiled
+        self._first: tuple[int, float] | None = (
+            None  # step and time before which the model was being compiled
+        )
 
     def advance(self, epoch: int, step: int, *, time_: float) -> TrainingProgress:
-        """Returns where the run is, of its own steps the last done; `epoch` counts those of its predecessor, too."""
+        """Returns where the run is, of its own steps the last done.
+
+        `epoch` counts those of its predecessor, too.
+        """
         self._first = self._first or (step, time_)
         first_step, first_time = self._first
-        rate = (step - first_step) / (time_ - first_time) if step > first_step and time_ > first_time else None
+        rate = (
+            (step - first_step) / (time_ - first_time)
+            if step > first_step and time_ > first_time
+            else None
+        )
         left = []
         if self._total_steps and rate:
             left.append(max(0.0, (self._total_steps - step) / rate))
@@ -39,7 +50,10 @@ class RunProgress:
             step=step,
             total_steps=self._total_steps,
             epoch=epoch,
-            step_in_epoch=min(step - (epoch - 1 - self._epochs_before) * self._steps_per_epoch, self._steps_per_epoch),
+            step_in_epoch=min(
+                step - (epoch - 1 - self._epochs_before) * self._steps_per_epoch,
+                self._steps_per_epoch,
+            ),
             steps_per_epoch=self._steps_per_epoch,
             steps_per_second=rate,
             seconds_left=min(left, default=None),

@@ -40,11 +40,16 @@ class RecoveredRun:
 
 
 def recover(
-    store: Store, make_tracker: MakeTracker, *, everything: bool = False, of: Collection[str] | None = None
+    store: Store,
+    make_tracker: MakeTracker,
+    *,
+    everything: bool = False,
+    of: Collection[str] | None = None,
 ) -> list[RecoveredRun]:
     """Brings MLflow up to every journal that is not wholly sent and whose run is over.
 
-    A run that ended without a word is given its end: FINISHED or FAILED if the measuring process noted so, else KILLED.
+    A run that ended without a word is given its end: FINISHED or FAILED if the measuring process
+    noted so, else KILLED.
 
     Args:
         store: Where the journals are.
@@ -80,16 +85,22 @@ def recover(
 
     with locked(store.root / _LOCK):
         run_ids = store.run_ids() if of is None else of
-        entries = [_recover_one(store, run_id, open_tracker, everything=everything) for run_id in run_ids]
+        entries = [
+            _recover_one(store, run_id, open_tracker, everything=everything) for run_id in run_ids
+        ]
         found = [entry for entry in entries if entry]
         if of is not None:
             return found
         left = {entry.id for entry in found if entry.status == "left"}
-        store.remove_leftovers(lambda run_id: run_id not in left and not is_running(store.journals / f"{run_id}.jsonl"))
+        store.remove_leftovers(
+            lambda run_id: run_id not in left and not is_running(store.journals / f"{run_id}.jsonl")
+        )
     return found
 
 
-def _recover_one(store: Store, run_id: str, open_tracker: MakeTracker, *, everything: bool) -> RecoveredRun | None:
+def _recover_one(
+    store: Store, run_id: str, open_tracker: MakeTracker, *, everything: bool
+) -> RecoveredRun | None:
     try:
         path = store.journal_path(run_id)
         state = store.read_state(run_id)
@@ -112,10 +123,19 @@ def _recover_one(store: Store, run_id: str, open_tracker: MakeTracker, *, everyt
             result = read_run(path)
         state = state or store.default_state
         tracked = open_tracker(state.tracking_uri, state.experiment).project(run_id)
-        message = f"{result.status}: {result.exit.reason}" if result.exit and result.exit.reason else result.status
+        message = (
+            f"{result.status}: {result.exit.reason}"
+            if result.exit and result.exit.reason
+            else result.status
+        )
         return RecoveredRun(id=run_id, status="recovered", message=message, tracked=tracked)
-    except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
-        message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
+    # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
+    except Exception as error:
+        message = (
+            str(error)
+            if isinstance(error, TfbenchError)
+            else f"{path}: {type(error).__name__}: {error}"
+        )
         return RecoveredRun(id=run_id, status="failed", message=message)
 
 
@@ -127,7 +147,9 @@ def _is_kept(records: Sequence[Record]) -> bool:
 
 def _discard(store: Store, run_id: str) -> RecoveredRun:
     store.discard(run_id)
-    return RecoveredRun(id=run_id, status="discarded", message="it ended before anything was measured")
+    return RecoveredRun(
+        id=run_id, status="discarded", message="it ended before anything was measured"
+    )
 
 
 def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:
@@ -149,8 +171,10 @@ def import_journals(
 
     Args:
         store: Where to.
-        paths: Journals, of which those of runs that are over are copied, once all of them were read.
-        make_tracker: From a tracking URI and an experiment to a tracker; None: MLflow is left for `recover`.
+        paths: Journals, of which those of runs that are over are copied, once all of them were
+            read.
+        make_tracker: From a tracking URI and an experiment to a tracker; None: MLflow is left for
+            `recover`.
         state: Where the runs are to be tracked.
 
     Returns:
@@ -169,7 +193,10 @@ def import_journals(
         if result.exit is None:
             entries[run_id] = RecoveredRun(id=run_id, status="left", message=_NO_END)
         elif run_id in known:
-            entries.setdefault(run_id, RecoveredRun(id=run_id, status="known", message="it is in the store already"))
+            entries.setdefault(
+                run_id,
+                RecoveredRun(id=run_id, status="known", message="it is in the store already"),
+            )
         else:
             _copy(path, run_id, store, state)
             known.add(run_id)
@@ -178,7 +205,9 @@ def import_journals(
     if make_tracker and copied:
         for entry in recover(store, make_tracker, of=copied):
             is_tracked = entry.status == "recovered"
-            entries[entry.id] = dataclasses.replace(entry, status="imported") if is_tracked else entry
+            entries[entry.id] = (
+                dataclasses.replace(entry, status="imported") if is_tracked else entry
+            )
     return list(entries.values())
 
 
@@ -191,11 +220,15 @@ def _copy(path: Path, run_id: str, store: Store, state: TrackingState) -> None:
                 store.write_state(run_id, state)
         except OSError as error:
             store.discard(run_id)
-            raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
+            raise TrackingError(
+                f"store {store.root}: {error.strerror}: {path} was not imported."
+            ) from error
 
 
 def _read_run(path: Path) -> RunResult:
-    """Reads a journal, wherever it is from, and makes of it what lists and tables show, for a trial.
+    """Reads a run's journal and checks that lists and tables can show it.
+
+    The journal may come from anywhere.
 
     Raises:
         TrackingError: It cannot be read, or is no journal of a run.
@@ -207,11 +240,15 @@ def _read_run(path: Path) -> RunResult:
         result = replay(records)
         make_brief(result, summarize_run(result), journal_bytes=0)
         if result.request.worker_rank and result.request.worker_rank.index:
-            raise TrackingError("is the journal of a worker other than worker 0. Import worker 0's journal instead")
+            raise TrackingError(
+                "is the journal of a worker other than worker 0. Import worker 0's journal instead"
+            )
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
     except TrackingError as error:
         raise TrackingError(f"{path}: {error}. It was not imported.") from error
     except Exception as error:  # anything may be in a file
-        raise TrackingError(f"{path}: is damaged: {describe(error)} It was not imported.") from error
+        raise TrackingError(
+            f"{path}: is damaged: {describe(error)} It was not imported."
+        ) from error
     return result

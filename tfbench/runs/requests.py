@@ -18,7 +18,8 @@ from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import ResumePoint, RunRequest, RunResult
 from tfbench.records.run_folder import CHECKPOINTS, list_checkpoints
 
-# What may be changed when a run goes on; all else must be as it was for it to go on where it stopped.
+# What may be changed when a run goes on; all else must be as it was for it to go on where it
+# stopped.
 CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
 # What has an option of its own in the command line, or a parameter of its own in Python.
 _OPTIONS = {
@@ -30,7 +31,9 @@ _OPTIONS = {
 }
 KEYS = {name: f"{section}.{name}" for section, names in _OPTIONS.items() for name in names}
 # A run that goes on is none of the series that its predecessor was of.
-SERIES_TAGS = tuple(f"tfbench.{name}" for name in ("group", "repeat", "setup", "round", "sweep", "setting"))
+SERIES_TAGS = tuple(
+    f"tfbench.{name}" for name in ("group", "repeat", "setup", "round", "sweep", "setting")
+)
 
 
 def new_request(
@@ -48,7 +51,8 @@ def new_request(
         name: None gives one like "mnist_mlp-1000x1000-b100-mirrored-cpu:0".
         data_dir: Folder of prepared data.
         overrides: Keys of the recipe that were set from outside, for example "training.epochs".
-        allows_code: The user allowed the functions that the recipe names, if it names any, to be called.
+        allows_code: The user allowed the functions that the recipe names, if it names any, to be
+            called.
 
     Raises:
         DatasetError: The folder names a home directory that does not exist.
@@ -83,7 +87,8 @@ def load_request(
         name: As of `new_request`.
         data_dir: As of `new_request`.
         allows_code: As of `new_request`.
-        steady_seconds: Length of the run after its warm-up unless something else limits it; None: all epochs.
+        steady_seconds: Length of the run after its warm-up unless something else limits it; None:
+            all epochs.
 
     Raises:
         TfbenchError: There is no such recipe, or it cannot be run as it stands.
@@ -91,15 +96,22 @@ def load_request(
     loaded = load_recipe(find_recipe(recipe), values, steady_seconds=steady_seconds)
     # Whoever types the name of a file of code asks for it to be run.
     allows_code = allows_code or registry.is_code(recipe)
-    return new_request(loaded, name=name, data_dir=data_dir, overrides=values, allows_code=allows_code)
+    return new_request(
+        loaded, name=name, data_dir=data_dir, overrides=values, allows_code=allows_code
+    )
 
 
 def lay_values(overrides: Mapping[str, Any] | None, **named: Any) -> dict[str, Any]:
-    """Returns dotted keys and values to be laid over a recipe; what is `named`, as in `KEYS`, wins over `overrides`."""
+    """Returns dotted keys and values to be laid over a recipe.
+
+    What is `named`, as in `KEYS`, wins over `overrides`.
+    """
     if devices := named.get("devices"):
         listed = devices.split(",") if isinstance(devices, str) else devices
         named["devices"] = [str(part).strip() for part in listed]
-    return dict(overrides or {}) | {KEYS[name]: value for name, value in named.items() if value is not None}
+    return dict(overrides or {}) | {
+        KEYS[name]: value for name, value in named.items() if value is not None
+    }
 
 
 def with_training(request: RunRequest, **changes: Any) -> RunRequest:
@@ -112,7 +124,9 @@ def with_training(request: RunRequest, **changes: Any) -> RunRequest:
 
 
 def series_request(request: RunRequest, *, suffix: str, tags: Mapping[str, str]) -> RunRequest:
-    """Builds the request of one run of a series: the same as `request`, with an id and a time of its own.
+    """Builds the request of one run of a series.
+
+    The same as `request`, with an id and a time of its own.
 
     Args:
         request: What every run of the series is.
@@ -129,18 +143,22 @@ def series_request(request: RunRequest, *, suffix: str, tags: Mapping[str, str])
 
 
 def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
-    """Builds the request of a profile of what `request` would train, with an id, a name and a time of its own.
+    """Builds the request of a profile of what `request` would train.
+
+    It has an id, a name and a time of its own.
 
     Raises:
         RecipeError: It would train as no such profile can tell.
     """
     training = request.recipe.training
-    if profile.kind == "trace" and (reason := why_untraceable(training.backend, training.compiler_used)):
+    if profile.kind == "trace" and (
+        reason := why_untraceable(training.backend, training.compiler_used)
+    ):
         raise RecipeError(f"--trace: {reason}")
     if training.data_on_device:
         raise RecipeError(
-            "training.data_on_device: must be false for a profile, which takes the step apart as `fit` does it. "
-            "Received: true. Measure its effect with `tfbench run --fast`."
+            "training.data_on_device: must be false for a profile, which takes the step apart as"
+            " `fit` does it. Received: true. Measure its effect with `tfbench run --fast`."
         )
     suffix = "trace" if profile.kind == "trace" else "profile"
     return dataclasses.replace(series_request(request, suffix=suffix, tags={}), profile=profile)
@@ -160,22 +178,25 @@ def resumed_request(
     Args:
         previous: The earlier run, however it ended.
         journal_path: Its journal, beside which its checkpoints lie.
-        overrides: Dotted key to value; the recipe's length, early stops, outputs, prices, expectations may change.
+        overrides: Dotted key to value; the recipe's length, early stops, outputs, prices,
+            expectations may change.
         name: None: the earlier run's.
         data_dir: None: the earlier run's.
-        allows_code: As of `new_request`; that it was allowed then does not count, the journal may be someone else's.
+        allows_code: As of `new_request`; that it was allowed then does not count, the journal may
+            be someone else's.
 
     Raises:
-        RecipeError: Something else was to be changed, no epoch is left to be trained, or code is not allowed.
+        RecipeError: Something else was to be changed, no epoch is left to be trained, or code is
+            not allowed.
         UnknownNameError: There is no checkpoint.
     """
     old = previous.request
     rejected = [key for key in overrides if not key.startswith(CHANGEABLE)]
     if rejected:
         raise RecipeError(
-            f"{', '.join(rejected)}: cannot change on resume. These can: "
-            "training.epochs, training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of "
-            "[output], [cost] and [expect]."
+            f"{', '.join(rejected)}: cannot change on resume. These can: training.epochs,"
+            " training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of"
+            " [output], [cost] and [expect]."
         )
     tables = recipe_tables.to_tables(old.recipe)
     for key, value in overrides.items():
@@ -198,7 +219,9 @@ def resumed_request(
         allows_code=allows_code,
     )
     tags = {name: value for name, value in old.tags.items() if name not in SERIES_TAGS}
-    return dataclasses.replace(request, tags=tags | {"tfbench.resumed_from": old.run_id}, resume=resume)
+    return dataclasses.replace(
+        request, tags=tags | {"tfbench.resumed_from": old.run_id}, resume=resume
+    )
 
 
 def new_id() -> str:
@@ -214,15 +237,21 @@ def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
         return old.resume  # it ended before a checkpoint of its own
     if not found:
         raise UnknownNameError(
-            f"{folder}: no checkpoint to resume from. A run leaves one every N epochs with --checkpoint-every N, "
-            "unless it is limited by --steps or --seconds; `tfbench export` leaves checkpoints where they are."
+            f"{folder}: no checkpoint to resume from. A run leaves one every N epochs with"
+            " --checkpoint-every N, unless it is limited by --steps or --seconds; `tfbench export`"
+            " leaves checkpoints where they are."
         )
     epoch, path = max((known or found).items())
-    if epoch > len(previous.epochs):  # the machine stopped before the last lines of the journal were on its disk
+    if epoch > len(
+        previous.epochs
+    ):  # the machine stopped before the last lines of the journal were on its disk
         raise RecipeError(
-            f"run {old.run_id}: its journal ends before the checkpoint {path}, and none is older. Start a new run."
+            f"run {old.run_id}: its journal ends before the checkpoint {path}, and none is older."
+            " Start a new run."
         )
-    return ResumePoint(run_id=old.run_id, checkpoint=str(path.absolute()), epochs=previous.epochs[:epoch])
+    return ResumePoint(
+        run_id=old.run_id, checkpoint=str(path.absolute()), epochs=previous.epochs[:epoch]
+    )
 
 
 def _absolute(folder: Path) -> str:

@@ -1,4 +1,7 @@
-"""A run: what it may take and what came of it; the runs of a store, one as a whole and all as plain rows."""
+"""A run: what it may take and what came of it.
+
+The runs of a store, one as a whole and all as plain rows.
+"""
 
 import dataclasses
 from pathlib import Path
@@ -17,7 +20,18 @@ from tfbench.tracking.run_files import list_files
 
 # Of a run as a plain row; `created` in seconds since 1970, UTC.
 _ROW = (
-    *("run_id", "name", "recipe", "created", "status", "reason", "setup", "strategy", "devices", "hardware"),
+    *(
+        "run_id",
+        "name",
+        "recipe",
+        "created",
+        "status",
+        "reason",
+        "setup",
+        "strategy",
+        "devices",
+        "hardware",
+    ),
     *("is_synthetic", "profile", "warnings"),
 )
 
@@ -35,7 +49,10 @@ NO_LIMITS = RunLimits()
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Run:
-    """A run that was measured, whole or in part: what was read, what was made of it, and where it is."""
+    """A run that was measured, whole or in part.
+
+    What was read, what was made of it, and where it is.
+    """
 
     result: RunResult
     summary: Summary
@@ -44,7 +61,10 @@ class Run:
     was_interrupted: bool = False  # by a signal to this process, which made it
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.run_id[:12]} of {self.result.request.recipe.name}: {self.status}>"
+        return (
+            f"<{type(self).__name__} {self.run_id[:12]} of {self.result.request.recipe.name}:"
+            f" {self.status}>"
+        )
 
     @property
     def run_id(self) -> str:
@@ -101,7 +121,9 @@ class Run:
 
 
 def read_stored(store: Store, token: str) -> Run:
-    """Reads a run as far as its journal goes; one that is over, although nobody wrote down its end, has the likely one.
+    """Reads a run as far as its journal goes.
+
+    One that is over, although nobody wrote down its end, has the likely one.
 
     Args:
         store: Where it is.
@@ -118,7 +140,9 @@ def read_stored(store: Store, token: str) -> Run:
     if not (result.exit or may_be_running(journal, records)):
         result = dataclasses.replace(result, exit=deduce_exit(result))
     summary = summarize_stored(result, journal)
-    return Run(result=result, summary=summary, tracked=state.run if state else None, journal=journal)
+    return Run(
+        result=result, summary=summary, tracked=state.run if state else None, journal=journal
+    )
 
 
 def read_predecessor(store: Store, token: str) -> Run:
@@ -130,7 +154,9 @@ def read_predecessor(store: Store, token: str) -> Run:
     """
     run = read_stored(store, store.find(token, trained=True))
     if is_running(run.journal):
-        raise TrackingError(f"run {run.run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+        raise TrackingError(
+            f"run {run.run_id} is still running. Wait for its end, or stop it (Ctrl-C) first."
+        )
     return run
 
 
@@ -142,13 +168,20 @@ def list_rows(store: Store, *, recipe: str | None = None) -> list[dict[str, Any]
         recipe: Only runs of this recipe, as far as they can be read; None: of all.
 
     Returns:
-        A row a run, of texts, numbers, flags and None; lists only where a setting is one. Its figures stand under their
-        names, its recipe's values under dotted keys ("training.global_batch_size"). Last those that cannot be read: of
-        the status UNREADABLE, with why under "reason".
+        A row a run, of texts, numbers, flags and None; lists only where a setting is one. Its
+        figures stand under their names, its recipe's values under dotted keys
+        ("training.global_batch_size"). Last those that cannot be read: of the status UNREADABLE,
+        with why under "reason".
     """
     found, unreadable = read_briefs(store, store.run_ids())
-    briefs = sorted((brief for brief in found if recipe in (None, brief.recipe)), key=lambda brief: brief.created)
-    damaged = [{"run_id": run_id, "status": "UNREADABLE", "reason": why} for run_id, why in unreadable.items()]
+    briefs = sorted(
+        (brief for brief in found if recipe in (None, brief.recipe)),
+        key=lambda brief: brief.created,
+    )
+    damaged = [
+        {"run_id": run_id, "status": "UNREADABLE", "reason": why}
+        for run_id, why in unreadable.items()
+    ]
     return [*map(_row, briefs), *damaged]
 
 

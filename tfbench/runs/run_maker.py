@@ -33,10 +33,13 @@ class RunMaker:
         """Makes a run, and closes the observer however it ends.
 
         Raises:
-            TfbenchError: The run was rejected, or stopped before it was ready: nothing is in the store.
+            TfbenchError: The run was rejected, or stopped before it was ready: nothing is in the
+                store.
         """
         try:
-            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits, self.forker)
+            return session.execute_run(
+                request, self.state, self.store, self.tracker, observer, limits, self.forker
+            )
         finally:
             observer.close()
 
@@ -50,7 +53,8 @@ def open_maker(
 ) -> RunMaker:
     """Returns what makes runs, kept in a store and tracked where it was told.
 
-    What is to go on, a run or a sweep, was tracked `before`; that holds unless another place is `named`.
+    What is to go on, a run or a sweep, was tracked `before`; that holds unless another place is
+    `named`.
 
     Raises:
         TrackingError: What the user named can be no address.
@@ -58,7 +62,9 @@ def open_maker(
     uri, before = named or os.environ.get(TRACKING_VARIABLE), before or store.default_state
     if uri:
         require_address(uri)
-    state = TrackingState(tracking_uri=uri or before.tracking_uri, experiment=experiment or before.experiment)
+    state = TrackingState(
+        tracking_uri=uri or before.tracking_uri, experiment=experiment or before.experiment
+    )
     tracker = open_tracker(state.tracking_uri, state.experiment, store, uri) if track else None
     return RunMaker(store, state, tracker)
 
@@ -69,11 +75,16 @@ def find_earlier_place(store: Store, request: RunRequest) -> TrackingState | Non
 
 
 def server_of(state: TrackingState | None, store: Store) -> str | None:
-    """Returns the address at which a run is tracked; None where that is the store's own database."""
+    """Returns the address at which a run is tracked.
+
+    None where that is the store's own database.
+    """
     return None if state is None or state.tracking_uri == store.tracking_uri else state.tracking_uri
 
 
-def open_tracker(tracking_uri: str, experiment: str, store: Store, named: str | None = None) -> Tracker:
+def open_tracker(
+    tracking_uri: str, experiment: str, store: Store, named: str | None = None
+) -> Tracker:
     """Returns a tracker of an MLflow experiment; nothing is asked of it yet.
 
     Args:
@@ -83,7 +94,8 @@ def open_tracker(tracking_uri: str, experiment: str, store: Store, named: str | 
         named: An address that the user gave for this call.
 
     Raises:
-        TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
+        TrackingError: The address can be none, or is neither the store's own nor one that the user
+            has named.
     """
     uri = find_named(tracking_uri, (store.tracking_uri, named, os.environ.get(TRACKING_VARIABLE)))
     return Tracker(uri, experiment, store)

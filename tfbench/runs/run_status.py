@@ -1,4 +1,7 @@
-"""How a run ends: requests to stop; and its end as told by its process, by how that ended, or by its silence."""
+"""How a run ends: requests to stop.
+
+And its end as told by its process, by how that ended, or by its silence.
+"""
 
 import signal
 import threading
@@ -14,11 +17,16 @@ _SILENT = "the process that tracked it and the worker ended without a word"
 
 
 def is_half(status: str, reason: str) -> bool:
-    """Says whether a run was cut short by the end of what made it, and not by a limit or a fault of its own."""
+    """Says whether a run was cut short by the end of what made it.
+
+    Limits and faults of its own do not count.
+    """
     return status == "KILLED" and reason.startswith((INTERRUPTED, _SILENT))
 
 
-def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str) -> RunExit:
+def describe_exit(
+    result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str
+) -> RunExit:
     """Says how a run ended that was followed to the end of its process.
 
     Args:
@@ -36,7 +44,10 @@ def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr
 
 
 def describe_return(returncode: int, stderr_tail: str, who: str) -> RunExit:
-    """Says how a process ended that left no word of it in its journal; `who` is what it is called."""
+    """Says how a process ended that left no word of it in its journal.
+
+    `who` is what it is called.
+    """
     if returncode == ExitCode.INTERRUPTED:
         return RunExit(status="KILLED", reason=f"{who} was asked to stop, by another process")
     if returncode < 0:
@@ -45,7 +56,9 @@ def describe_return(returncode: int, stderr_tail: str, who: str) -> RunExit:
             cause = "; the system does this when memory runs out" if name == "SIGKILL" else ""
             return RunExit(status="KILLED", reason=f"{who} was killed by {name}{cause}")
         return RunExit(status="FAILED", reason=f"{who} crashed with {name}. {stderr_tail}".strip())
-    return RunExit(status="FAILED", reason=f"{who} ended with exit code {returncode}. {stderr_tail}".strip())
+    return RunExit(
+        status="FAILED", reason=f"{who} ended with exit code {returncode}. {stderr_tail}".strip()
+    )
 
 
 def deduce_exit(result: RunResult) -> RunExit:
@@ -54,11 +67,16 @@ def deduce_exit(result: RunResult) -> RunExit:
     Args:
         result: What the journal holds, in which there is no end.
     """
-    return _told_by_worker(result) or RunExit(status="KILLED", reason=f"{_SILENT}: killed, or the machine stopped")
+    return _told_by_worker(result) or RunExit(
+        status="KILLED", reason=f"{_SILENT}: killed, or the machine stopped"
+    )
 
 
 def _told_by_worker(result: RunResult) -> RunExit | None:
-    """Returns the end that the measuring process wrote down itself; None: it did not come to that."""
+    """Returns the end that the measuring process wrote down itself; None.
+
+    It did not come to that.
+    """
     if result.stage == "finished":
         return RunExit(status="FINISHED", reason=result.stop_reason or "")
     if result.error is not None:
@@ -67,9 +85,12 @@ def _told_by_worker(result: RunResult) -> RunExit | None:
 
 
 class StopSignals:
-    """Notes the first request to stop instead of dying of it; a second Ctrl-C ends the program where it is.
+    """Notes the first request to stop instead of dying of it.
 
-    Python tells its main thread alone of signals: elsewhere, nothing is noted, and they end the program as they would.
+    A second Ctrl-C ends the program where it is.
+
+    Python tells its main thread alone of signals: elsewhere, nothing is noted, and they end the
+    program as they would.
     """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -82,8 +103,11 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is not threading.main_thread():
             return self
-        # What the caller had ignored stays so: nohup ignores SIGHUP, a shell SIGINT for what runs in the background.
-        heard = [number for number in self._SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        # What the caller had ignored stays so: nohup ignores SIGHUP, a shell SIGINT for what runs
+        # in the background.
+        heard = [
+            number for number in self._SIGNALS if signal.getsignal(number) is not signal.SIG_IGN
+        ]
         self._previous = {number: signal.signal(number, self._note) for number in heard}
         return self
 

@@ -1,4 +1,7 @@
-"""Runs one after another: the loop that makes them, and repeats of one run with what they have in common."""
+"""Runs one after another.
+
+The loop that makes them, and repeats of one run with what they have in common.
+"""
 
 import dataclasses
 import time
@@ -23,7 +26,10 @@ Execute = Callable[[RunRequest, str], Run]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class SeriesRun:
-    """One run of a series: what was measured, or why it was rejected, in which case nothing of it is stored."""
+    """One run of a series.
+
+    What was measured, or why it was rejected, in which case nothing of it is stored.
+    """
 
     request: RunRequest
     outcome: Run | None = None
@@ -61,7 +67,10 @@ class Series:
     @property
     def num_failed(self) -> int:
         """Those that did not finish, but for one that was stopped on request."""
-        return sum(not run.is_finished and not (run.outcome and run.outcome.was_interrupted) for run in self.runs)
+        return sum(
+            not run.is_finished and not (run.outcome and run.outcome.was_interrupted)
+            for run in self.runs
+        )
 
 
 # Given the runs that are done, returns the next one and what to call it; None if that is enough.
@@ -75,13 +84,16 @@ def make_runs(
     tell: Callable[[SeriesRun], None] = lambda run: None,
     ends_all: Callable[[TfbenchError, Sequence[SeriesRun]], bool] = lambda error, done: not done,
 ) -> Series:
-    """Makes runs one after another. A run that fails, or is rejected where others were not, does not end the series.
+    """Makes runs one after another.
+
+    A run that fails, or is rejected where others were not, does not end the series.
 
     Args:
         next_run: Says what comes next.
         execute: Makes one run.
         tell: Told of each run that is over.
-        ends_all: Says of an error, and the runs done before it, whether it is raised; by default that of the first run.
+        ends_all: Says of an error, and the runs done before it, whether it is raised; by default
+            that of the first run.
 
     Raises:
         TfbenchError: A run was rejected, or stopped before it was ready, which ends all.
@@ -90,7 +102,9 @@ def make_runs(
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
         was_interrupted = False
         while not was_interrupted and (following := next_run(runs)):
-            if was_interrupted := stop.received is not None:  # while it was found out what comes next
+            if (
+                was_interrupted := stop.received is not None
+            ):  # while it was found out what comes next
                 break
             request, label = following
             start = time.monotonic()
@@ -104,7 +118,11 @@ def make_runs(
                 was_interrupted, rejection = isinstance(error, InterruptedRunError), str(error)
             if outcome or not was_interrupted:
                 seconds = time.monotonic() - start
-                runs.append(SeriesRun(request=request, outcome=outcome, rejection=rejection, seconds=seconds))
+                runs.append(
+                    SeriesRun(
+                        request=request, outcome=outcome, rejection=rejection, seconds=seconds
+                    )
+                )
                 tell(runs[-1])
             was_interrupted = was_interrupted or stop.received is not None
     return Series(runs=tuple(runs), was_interrupted=was_interrupted)
@@ -114,8 +132,8 @@ def make_runs(
 class RepeatPlan:
     """How often to repeat a run.
 
-    With `precision`, runs are added from `num` on until the half-width of the interval of samples_per_second is less
-    than that share of their geometric mean, or `max_num` runs were made.
+    With `precision`, runs are added from `num` on until the half-width of the interval of
+    samples_per_second is less than that share of their geometric mean, or `max_num` runs were made.
     """
 
     num: int
@@ -124,7 +142,9 @@ class RepeatPlan:
     varies_seed: bool = False  # run i has the recipe's seed + i - 1
 
 
-def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> tuple[RepeatsSummary, Series]:
+def repeat_run(
+    request: RunRequest, plan: RepeatPlan, execute: Execute
+) -> tuple[RepeatsSummary, Series]:
     """Repeats a run as planned; runs that fail count, and are left out of the figures.
 
     Args:
@@ -141,8 +161,8 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> tuple
     last_seed = request.recipe.training.seed + plan.max_num - 1
     if plan.varies_seed and last_seed > MAX_SEED:
         raise RecipeError(
-            f"training.seed: with --vary-seed, the seed of run {plan.max_num} must be {MAX_SEED} or less. "
-            f"Received: {last_seed}. Use a smaller seed."
+            f"training.seed: with --vary-seed, the seed of run {plan.max_num} must be {MAX_SEED} or"
+            f" less. Received: {last_seed}. Use a smaller seed."
         )
 
     def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
@@ -152,7 +172,11 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> tuple
         number = len(done) + 1
         total = plan.num if number <= plan.num else f"{plan.max_num} at most"
         varies = plan.varies_seed and number > 1
-        seeded = with_training(request, seed=request.recipe.training.seed + number - 1) if varies else request
+        seeded = (
+            with_training(request, seed=request.recipe.training.seed + number - 1)
+            if varies
+            else request
+        )
         tags = {"tfbench.group": group, "tfbench.repeat": str(number)}
         return series_request(seeded, suffix=f"r{number}", tags=tags), f"repeat {number} of {total}"
 
@@ -165,16 +189,21 @@ def _require_alike(done: Sequence[SeriesRun]) -> None:
     differences = find_unequal(results[0], results[-1]) if results else ()
     if names := [one.name for one in differences if one.name in BUILT]:
         raise ComparisonError(
-            f"the network or its data changed while it was repeated: {', '.join(names)}. Start again; the runs are "
-            "stored, and `tfbench runs` lists them."
+            f"the network or its data changed while it was repeated: {', '.join(names)}. Start"
+            " again; the runs are stored, and `tfbench runs` lists them."
         )
 
 
 def _is_enough(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
     if len(done) < plan.num:
         return False
-    # Where none has a speed so far, since all failed or were too short, more of them would have none, too.
-    return len(done) >= plan.max_num or not any(run.samples_per_second for run in done) or _is_precise(done, plan)
+    # Where none has a speed so far, since all failed or were too short, more of them would have
+    # none, too.
+    return (
+        len(done) >= plan.max_num
+        or not any(run.samples_per_second for run in done)
+        or _is_precise(done, plan)
+    )
 
 
 def _is_precise(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
@@ -196,6 +225,8 @@ def _summarize(group: str, plan: RepeatPlan, series: Series) -> RepeatsSummary:
         was_interrupted=series.was_interrupted,
         precision=plan.precision,
         reached=None if plan.precision is None else _is_precise(series.runs, plan),
-        spreads=find_spreads([outcome.summary for outcome in finished], varies_seed=plan.varies_seed),
+        spreads=find_spreads(
+            [outcome.summary for outcome in finished], varies_seed=plan.varies_seed
+        ),
         rejections=tuple(run.rejection for run in series.runs if run.rejection),
     )

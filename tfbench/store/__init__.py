@@ -1,1 +1,4 @@
-"""Files of runs on disk: journals, briefs, sweeps; the truth, from which all else can be made again."""
+"""Files of runs on disk: journals, briefs, sweeps.
+
+The truth, from which all else can be made again.
+"""

@@ -1,4 +1,7 @@
-"""The briefs of a store's runs: one small file beside each journal, so that thousands are read in seconds."""
+"""The briefs of a store's runs.
+
+One small file beside each journal, so that thousands are read in seconds.
+"""
 
 import contextlib
 import json
@@ -40,7 +43,9 @@ def brief_path(journal_path: Path) -> Path:
 
 
 def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
-    """Returns the briefs of runs that are over, in their order; those that have none yet are made from their journals.
+    """Returns the briefs of runs that are over, in their order.
+
+    Those that have none yet are made from their journals.
 
     A run that is damaged stops none of the others.
     """

@@ -1,4 +1,7 @@
-"""Locks between processes, and whether a run is still going on: who tracks it holds one until the run is stored."""
+"""Locks between processes, and whether a run is still going on.
+
+Who tracks it holds one until the run is stored.
+"""
 
 import contextlib
 import fcntl
@@ -16,14 +19,17 @@ SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so
 
 @contextlib.contextmanager
 def locked(path: Path, *, busy: str = "") -> Iterator[None]:
-    """Holds the lock that a file stands for; another process waits for it, and a killed one gives it back.
+    """Holds the lock that a file stands for.
+
+    Another process waits for it, and a killed one gives it back.
 
     Args:
         path: The file, which is made if it is not there.
         busy: Said where another process has it; "": it is waited for.
 
     Raises:
-        TrackingError: Another process has it, and it is not waited for, or the file cannot be made or opened.
+        TrackingError: Another process has it, and it is not waited for, or the file cannot be made
+            or opened.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -32,7 +38,9 @@ def locked(path: Path, *, busy: str = "") -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB if busy else fcntl.LOCK_EX)
         except OSError as error:
             is_busy = isinstance(error, BlockingIOError)
-            raise TrackingError(busy if is_busy else f"{path}: cannot be written: {error.strerror}.") from error
+            raise TrackingError(
+                busy if is_busy else f"{path}: cannot be written: {error.strerror}."
+            ) from error
         yield
 
 
@@ -40,8 +48,8 @@ def locked(path: Path, *, busy: str = "") -> Iterator[None]:
 def held(journal_path: Path) -> Iterator[None]:
     """Holds the lock of a run, which the kernel takes back from a process that is killed.
 
-    Processes that this one starts do not get it: a run lasts as long as the process that tracks it, and a measuring
-    process that lost that one ends by itself.
+    Processes that this one starts do not get it: a run lasts as long as the process that tracks it,
+    and a measuring process that lost that one ends by itself.
 
     Raises:
         OSError: The file cannot be made or locked.
@@ -61,7 +69,8 @@ def is_running(journal_path: Path) -> bool | None:
     """Says whether a process holds the lock of a run.
 
     Returns:
-        None where it cannot be known: nobody is seen to hold it, and another host, which may be cut off, began the run.
+        None where it cannot be known: nobody is seen to hold it, and another host, which may be cut
+            off, began the run.
     """
     try:
         with open(_lock_path(journal_path), encoding="utf-8", opener=open_at_once) as file:
@@ -76,7 +85,10 @@ def is_running(journal_path: Path) -> bool | None:
 
 
 def may_be_running(journal_path: Path, records: Sequence[Record]) -> bool:
-    """Says whether a run is still there as far as can be known; of one on another host, its journal tells."""
+    """Says whether a run is still there as far as can be known.
+
+    Of one on another host, its journal tells.
+    """
     running = is_running(journal_path)
     if running is not None:
         return running

@@ -22,7 +22,13 @@ DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
 _STATE_ENDING, _LOCK_ENDING = ".tracked.json", ".lock"
-_PASSING = (".reserve", _LOCK_ENDING, _STATE_ENDING, ".part", ".work")  # of what is beside a journal
+_PASSING = (
+    ".reserve",
+    _LOCK_ENDING,
+    _STATE_ENDING,
+    ".part",
+    ".work",
+)  # of what is beside a journal
 _OF_A_RUN = (*_PASSING, ".jsonl", ".brief.json", ".files")
 
 
@@ -30,8 +36,9 @@ _OF_A_RUN = (*_PASSING, ".jsonl", ".brief.json", ".files")
 class TrackingState:
     """Where a run is tracked, and how much of its journal is there already.
 
-    No note holds a password: of one that was read, "***" stands for it in `tracking_uri`. `run` is None until MLflow
-    knows the run. `projected_bytes` is the size of the journal that was wholly sent.
+    No note holds a password: of one that was read, "***" stands for it in `tracking_uri`. `run` is
+    None until MLflow knows the run. `projected_bytes` is the size of the journal that was wholly
+    sent.
     """
 
     tracking_uri: str
@@ -59,8 +66,8 @@ class Store:
         self.root = Path(root)
         if set("?#%") & set(str(self.root.absolute())):  # MLflow would have its database elsewhere
             raise TrackingError(
-                f"store {self.root.absolute()}: a path with '?', '#' or '%' cannot be written as the address of a "
-                "database. Choose another one with --store."
+                f"store {self.root.absolute()}: a path with '?', '#' or '%' cannot be written as"
+                " the address of a database. Choose another one with --store."
             )
         self.database = self.root / "mlflow.db"  # MLflow's, of SQLite
         self.artifacts = self.root / "artifacts"  # MLflow's files
@@ -83,11 +90,15 @@ class Store:
             TrackingError: The id cannot be a file name.
         """
         if not re.fullmatch("[A-Za-z0-9]{1,64}", run_id):
-            raise TrackingError(f"run {run_id!r:.80}: an id must be letters and digits, 64 at most.")
+            raise TrackingError(
+                f"run {run_id!r:.80}: an id must be letters and digits, 64 at most."
+            )
         return self.journals / f"{run_id}.jsonl"
 
     def create_journal(self, run_id: str) -> Path:
-        """Makes the folders that a new journal needs, and returns the journal's path; the file is not made.
+        """Makes the folders that a new journal needs, and returns the journal's path.
+
+        The file is not made.
 
         Raises:
             TrackingError: The store cannot be written to, or its disk is full.
@@ -100,12 +111,15 @@ class Store:
             free = shutil.disk_usage(self.journals).free
             if free < MIN_FREE_BYTES:
                 raise OSError(
-                    0, f"its disk is full: {free / 2**20:.1f} MiB are free, {MIN_FREE_BYTES / 2**20:.0f} are needed"
+                    0,
+                    f"its disk is full: {free / 2**20:.1f} MiB are free,"
+                    f" {MIN_FREE_BYTES / 2**20:.0f} are needed",
                 )
         except OSError as error:
             self._remove_empty_folders()
             raise TrackingError(
-                f"store {self.root}: cannot be used: {error.strerror}. Choose another one with --store."
+                f"store {self.root}: cannot be used: {error.strerror}. Choose another one with"
+                " --store."
             ) from error
         return path
 
@@ -127,14 +141,18 @@ class Store:
             return None
 
     def write_state(self, run_id: str, state: TrackingState) -> None:
-        """Notes where a run is tracked, without a password; a reader sees the old note or the new one, never a part.
+        """Notes where a run is tracked, without a password.
+
+        A reader sees the old note or the new one, never a part.
 
         Raises:
             OSError: The store cannot be written to.
         """
         path = self._state_path(run_id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        is_own = state.tracking_uri == self.tracking_uri  # which a note leaves out, so that a store can be moved
+        is_own = (
+            state.tracking_uri == self.tracking_uri
+        )  # which a note leaves out, so that a store can be moved
         uri = None if is_own else without_secrets(state.tracking_uri)
         write_whole(path, json.dumps(dataclasses.asdict(state) | {"tracking_uri": uri}))
 
@@ -143,7 +161,10 @@ class Store:
         return sorted(path.stem for path in self.journals.glob("*.jsonl"))
 
     def heads(self) -> list[RunHead]:
-        """Returns what is known of each run by its journal's first line, newest first; damaged ones are left out."""
+        """Returns what is known of each run by its journal's first line, newest first.
+
+        Damaged ones are left out.
+        """
         heads = [head for run_id in self.run_ids() if (head := self._read_head(run_id))]
         return sorted(heads, key=lambda head: head.created, reverse=True)
 
@@ -152,7 +173,8 @@ class Store:
 
         Args:
             token: The beginning of its id, a run name, or "@last".
-            trained: Whether it must be one that trained: profiles have no speed, and "@last" passes over them.
+            trained: Whether it must be one that trained: profiles have no speed, and "@last" passes
+                over them.
 
         Raises:
             UnknownNameError: No run, or more than one, or a profile that must not be one is meant.
@@ -166,25 +188,36 @@ class Store:
         found = [head for head in heads if token == head.run_id]
         if token == "@last":  # noqa: S105 - no password
             found = [head for head in heads if not (trained and head.profile)][:1] or heads[:1]
-        found = found or [head for head in heads if head.name == token or (token and head.run_id.startswith(token))]
+        found = found or [
+            head
+            for head in heads
+            if head.name == token or (token and head.run_id.startswith(token))
+        ]
         if len(found) == 1 and trained and found[0].profile:
             raise UnknownNameError(
-                f"run '{token}': {found[0].run_id} is a profile of a step, made by `tfbench profile`. It has no speed "
-                "of a training to compare, and no epochs to go on from. Name a run that trained."
+                f"run '{token}': {found[0].run_id} is a profile of a step, made by `tfbench"
+                " profile`. It has no speed of a training to compare, and no epochs to go on from."
+                " Name a run that trained."
             )
         if len(found) == 1:
             return found[0].run_id
         if found:
-            raise UnknownNameError(f"run '{token}': matches {len(found)} runs. Use the id of one:\n{_list(found)}")
+            raise UnknownNameError(
+                f"run '{token}': matches {len(found)} runs. Use the id of one:\n{_list(found)}"
+            )
         near = did_you_mean(token, [name for head in heads for name in (head.name, head.run_id)])
-        raise UnknownNameError(f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}")
+        raise UnknownNameError(
+            f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}"
+        )
 
     def command(self, *words: str) -> str:
         """Returns a command of tfbench about this store, as a shell takes it."""
         return command_line(*words, store=self.root)
 
     def remove_leftovers(self, is_over: Callable[[str], bool]) -> None:
-        """Removes space that runs set aside and what they left half written, where a run is over or has no journal.
+        """Removes the reserved space and half-written files that runs left.
+
+        It does so where a run is over or has no journal.
 
         A folder of files stays, also without its journal, which its user may have moved away.
         """
@@ -200,7 +233,7 @@ class Store:
                 self._remove(part)
 
     def owns(self, path: Path) -> bool:
-        """Says whether a path is in the store's folder, and not behind a link that leads out of it."""
+        """Says whether a path is in the store's folder, not behind a link out of it."""
         return path.parent.resolve().is_relative_to(self.root.resolve())
 
     def _remove(self, path: Path) -> None:

@@ -1,4 +1,7 @@
-"""The record of a sweep in the store: its plan, and what came of each run, in one file; and what a user names."""
+"""The record of a sweep in the store: its plan, and what came of each run, in one file.
+
+And what a user names.
+"""
 
 import contextlib
 import json
@@ -28,15 +31,20 @@ class _Record:
 
 
 class SweepLog:
-    """An open record of a sweep, written anew at each change; only one process may go on with a sweep at a time.
+    """An open record of a sweep, written anew at each change.
+
+    Only one process may go on with a sweep at a time.
 
     Args:
-        path: Where it is written; None: of a task, whose runs are brought to the sweep's own record.
+        path: Where it is written; None: of a task, whose runs are brought to the sweep's own
+            record.
         plan: Of the sweep.
         results: What came of runs so far, by their numbers in the plan.
     """
 
-    def __init__(self, path: Path | None, plan: SweepPlan, results: dict[int, PlannedRunResult] | None = None) -> None:
+    def __init__(
+        self, path: Path | None, plan: SweepPlan, results: dict[int, PlannedRunResult] | None = None
+    ) -> None:
         self._path = path
         self.plan = plan
         self.results = results or {}
@@ -52,7 +60,10 @@ class SweepLog:
         self._write()
 
     def extend(self, plan: SweepPlan) -> None:
-        """Goes on by a plan with more runs, in which those that were known have the same numbers."""
+        """Continues with a plan that has more runs.
+
+        Runs known before keep their numbers.
+        """
         self.plan = plan
         self._write()
 
@@ -65,21 +76,26 @@ class SweepLog:
         except OSError as error:
             message = f"{self._path}: cannot be written: {error.strerror}."
             if self._path.exists():
-                again = command_line("sweep", "--resume", self.plan.sweep_id, store=store_of(self._path))
+                again = command_line(
+                    "sweep", "--resume", self.plan.sweep_id, store=store_of(self._path)
+                )
                 message += (
-                    f" What was measured is kept; once that is mended, `{again}` makes the runs that are missing."
+                    f" What was measured is kept; once that is mended, `{again}` makes the runs"
+                    " that are missing."
                 )
             raise TrackingError(message) from error
 
 
 def encode_record(plan: SweepPlan, results: Iterable[PlannedRunResult] = ()) -> bytes:
-    """Returns a sweep as its record has it, and as the file of a plan, of which nothing was made yet."""
+    """Encodes a sweep as its record or, without results, as a plan's file."""
     record = _Record(plan=to_plain(plan), results=tuple(results))
     return json.dumps(to_plain(record), separators=(",", ":"), allow_nan=False).encode()
 
 
 def parse_record(data: bytes) -> tuple[SweepPlan, dict[int, PlannedRunResult]]:
-    """Reads what `encode_record` wrote, here or elsewhere: a plan, and results by their numbers in it.
+    """Reads what `encode_record` wrote, here or elsewhere.
+
+    A plan, and results by their numbers in it.
 
     Raises:
         RecipeError: It is none.
@@ -142,13 +158,19 @@ def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, Planne
 
 
 def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
-    """Returns where the newest run of a sweep is tracked, one that was killed included; None if that is not known."""
+    """Returns where the newest run of a sweep is tracked, one that was killed included.
+
+    None if that is not known.
+    """
     states = (store.read_state(head.run_id) for head in store.heads() if head.sweep == sweep_id)
     return next(filter(None, states), None)
 
 
 def remove_leftovers(store: Store) -> None:
-    """Removes what sweeps that were killed left half written; of one that a process is at, nothing."""
+    """Removes what sweeps that were killed left half written.
+
+    Of one that a process is at, nothing.
+    """
     for part in filter(store.owns, (store.root / FOLDER).glob("*.part")):
         with contextlib.suppress(TrackingError), _locked(_path(store, part.name.partition(".")[0])):
             shutil.rmtree(part, ignore_errors=True)
@@ -156,7 +178,9 @@ def remove_leftovers(store: Store) -> None:
 
 def list_sweeps(store: Store) -> list[str]:
     """Returns the ids of a store's sweeps, newest first."""
-    paths = sorted((store.root / FOLDER).glob("*.json"), key=lambda path: path.lstat().st_mtime, reverse=True)
+    paths = sorted(
+        (store.root / FOLDER).glob("*.json"), key=lambda path: path.lstat().st_mtime, reverse=True
+    )
     return [path.stem for path in paths]
 
 
@@ -167,26 +191,35 @@ def find_sweep(store: Store, token: str) -> str:
         UnknownNameError: None, or more than one, is meant.
     """
     known = list_sweeps(store)
-    found = known[:1] if token == "@last" else [sweep_id for sweep_id in known if sweep_id.startswith(token)]  # noqa: S105
+    if token == "@last":  # noqa: S105
+        found = known[:1]
+    else:
+        found = [sweep_id for sweep_id in known if sweep_id.startswith(token)]
     if len(found) == 1:
         return found[0]
     if found:
         raise UnknownNameError(f"sweep '{token}': matches {', '.join(found)}. Type more of the id.")
     there = (
-        f"It has: {', '.join(known[:8])}." if known else f"It has none; `{store.command('sweep', 'RECIPE')}` makes one."
+        f"It has: {', '.join(known[:8])}."
+        if known
+        else f"It has none; `{store.command('sweep', 'RECIPE')}` makes one."
     )
-    raise UnknownNameError(f"sweep '{token}': not in store {store.root}.{did_you_mean(token, known)} {there}")
+    raise UnknownNameError(
+        f"sweep '{token}': not in store {store.root}.{did_you_mean(token, known)} {there}"
+    )
 
 
 def find_named(
     store: Store, tokens: Iterable[str] | None, sweep: str | None = None
 ) -> tuple[str | None, list[str] | None]:
-    """Returns the id of the sweep that is meant, or else the ids of the runs; neither where nothing is named.
+    """Returns the id of the sweep that is meant, or else the ids of the runs.
+
+    Neither where nothing is named.
 
     Args:
         store: What they are in.
-        tokens: Each the beginning of the id of a run or of a series, a run's name, or "@last"; of a sweep, if it is the
-            only one.
+        tokens: Each the beginning of the id of a run or of a series, a run's name, or "@last"; of a
+            sweep, if it is the only one.
         sweep: The beginning of a sweep's id, or "@last".
 
     Raises:
@@ -200,7 +233,11 @@ def find_named(
     try:
         return None, [run_id for token in named for run_id in _find_runs(store, token)]
     except UnknownNameError:
-        meant = [sweep_id for sweep_id in list_sweeps(store) if named[0] and sweep_id.startswith(named[0])]
+        meant = [
+            sweep_id
+            for sweep_id in list_sweeps(store)
+            if named[0] and sweep_id.startswith(named[0])
+        ]
         if len(named) > 1 or len(meant) != 1:
             raise
         return meant[0], None
@@ -211,7 +248,9 @@ def _find_runs(store: Store, token: str) -> list[str]:
     try:
         return [store.find(token, trained=True)]
     except UnknownNameError:
-        members = [head for head in reversed(store.heads()) if token and head.group.startswith(token)]
+        members = [
+            head for head in reversed(store.heads()) if token and head.group.startswith(token)
+        ]
         if len({head.group for head in members}) != 1:
             raise
         return [head.run_id for head in members if not head.profile]

@@ -1,4 +1,7 @@
-"""From a sweep's record, or any runs of a store, to a comparison, and what a sweep or a comparison gives its caller."""
+"""Comparisons built from a sweep's record or from any runs of a store.
+
+The module also holds what a sweep or a comparison gives its caller.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,7 +12,11 @@ from tfbench.analysis.comparison.crossover import Crossover, find_crossover, val
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, list_planned_runs, list_settings
-from tfbench.report.comparison.comparison import comparison_document, comparison_rows, comparison_table
+from tfbench.report.comparison.comparison import (
+    comparison_document,
+    comparison_rows,
+    comparison_table,
+)
 from tfbench.report.comparison.sweep import crossover_sentences
 from tfbench.report.document import document
 from tfbench.report.table import Section, html
@@ -27,7 +34,10 @@ class ComparedRuns:
 
     @property
     def crossover(self) -> Crossover | None:
-        """Where the setup that is not the baseline overtakes it; None: the plan did not search for it."""
+        """Where the setup that is not the baseline overtakes it; None.
+
+        The plan did not search for it.
+        """
         if not self.plan or not self.plan.refinement or len(self.comparison.setups) != 2:
             return None
         (second,) = set(self.comparison.setups) - {self.comparison.baseline}
@@ -40,7 +50,10 @@ class ComparedRuns:
         return (*told, *find_verdict(self.comparison))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns a plain row for each setting and setup: speeds and speed-ups with their intervals, 95 %."""
+        """Returns a plain row for each setting and setup.
+
+        Speeds and speed-ups with their intervals, 95 %.
+        """
         return comparison_rows(self.comparison)
 
     def document(self) -> dict[str, Any]:
@@ -50,7 +63,10 @@ class ComparedRuns:
     def __repr__(self) -> str:
         of = ", ".join(self.comparison.recipes)
         setups = ", ".join(map(repr, self.comparison.setups))
-        return f"<{type(self).__name__} of {of}: {count(len(self.comparison.runs), 'run')} of {setups}>"
+        return (
+            f"<{type(self).__name__} of {of}: {count(len(self.comparison.runs), 'run')} of"
+            f" {setups}>"
+        )
 
     def _repr_html_(self) -> str:
         """Returns the table and the verdict, for notebooks."""
@@ -69,7 +85,9 @@ class SweepEnd:
     @property
     def num_failed(self) -> int:
         """Runs that were tried and did not finish."""
-        return sum(result.outcome not in ("FINISHED", "SKIPPED") for result in self.results.values())
+        return sum(
+            result.outcome not in ("FINISHED", "SKIPPED") for result in self.results.values()
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -78,7 +96,9 @@ class Swept(ComparedRuns):
 
     plan: SweepPlan
     end: SweepEnd  # how many runs were made, failed, or are left
-    view_problem: str  # why MLflow has no view of its own of it; "": it has one, or the sweep is not tracked
+    view_problem: (
+        str  # why MLflow has no view of its own of it; "": it has one, or the sweep is not tracked
+    )
 
     @property
     def sweep_id(self) -> str:
@@ -86,14 +106,21 @@ class Swept(ComparedRuns):
         return self.plan.sweep_id
 
     def document(self) -> dict[str, Any]:
-        """Returns it as `--format json` prints it: what came of the sweep, beside the comparison of its runs."""
+        """Returns it as `--format json` prints it.
+
+        What came of the sweep, beside the comparison of its runs.
+        """
         made = {"id": self.sweep_id, "num_runs": self.end.num_planned}
         made |= {"num_left": self.end.num_left, "num_failed": self.end.num_failed}
         return made | ComparedRuns.document(self)
 
 
 def compare_sweep(
-    store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], *, baseline: str | None = None
+    store: Store,
+    plan: SweepPlan,
+    results: dict[int, PlannedRunResult],
+    *,
+    baseline: str | None = None,
 ) -> Comparison:
     """Sets the runs of a sweep side by side, those that failed or were not made included.
 
@@ -104,7 +131,11 @@ def compare_sweep(
         baseline: The setup that others are compared with; None: the plan's first.
     """
     settings = list_settings(plan)
-    run_ids = [result.run_id for result in results.values() if result.outcome == "FINISHED" and result.run_id]
+    run_ids = [
+        result.run_id
+        for result in results.values()
+        if result.outcome == "FINISHED" and result.run_id
+    ]
     briefs, unreadable = read_briefs(store, run_ids)
     failures: dict[tuple[int, int], Failure] = {}
     for planned in list_planned_runs(plan):
@@ -142,7 +173,9 @@ def compare_stored(
     baseline: str | None = None,
     allows_unequal: bool = False,
 ) -> Comparison:
-    """Sets runs of a store side by side, of one recipe if it is named; not profiles, nor what still runs.
+    """Sets runs of a store side by side, of one recipe if it is named.
+
+    Not profiles, nor what still runs.
 
     Args:
         store: Where they are.

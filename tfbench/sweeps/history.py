@@ -16,7 +16,9 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
 
 
-def list_history(store: Store, *, recipe: str | None = None, status: str | None = None) -> list[HistoryEntry]:
+def list_history(
+    store: Store, *, recipe: str | None = None, status: str | None = None
+) -> list[HistoryEntry]:
     """Returns what a store holds, newest first, and last what cannot be read.
 
     Args:
@@ -34,10 +36,13 @@ def list_history(store: Store, *, recipe: str | None = None, status: str | None 
                 unreadable[run_id] = str(error)
     sweeps = {sweep_id: _sweep(store, sweep_id, briefs) for sweep_id in list_sweeps(store)}
     entries = [
-        HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why) for run_id, why in unreadable.items()
+        HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why)
+        for run_id, why in unreadable.items()
     ]
     entries += [*sweeps.values(), *_runs(briefs, sweeps)]
-    wanted = [one for one in entries if recipe in (None, one.recipe) and status in (None, one.status)]
+    wanted = [
+        one for one in entries if recipe in (None, one.recipe) and status in (None, one.status)
+    ]
     return sorted(wanted, key=lambda one: one.created or 0.0, reverse=True)
 
 
@@ -56,10 +61,16 @@ def _sweep(store: Store, sweep_id: str, briefs: Sequence[RunBrief]) -> HistoryEn
     try:
         plan, results = read_sweep(store, sweep_id)
     except TrackingError as error:
-        return HistoryEntry(kind="sweep", id=sweep_id, num_runs=0, status="UNREADABLE", reason=str(error))
+        return HistoryEntry(
+            kind="sweep", id=sweep_id, num_runs=0, status="UNREADABLE", reason=str(error)
+        )
     outcomes = collections.Counter(result.outcome for result in results.values())
     num_left = len(list_planned_runs(plan)) - len(results)
-    failed = [f"{number} {outcome}" for outcome, number in sorted(outcomes.items()) if outcome != "FINISHED"]
+    failed = [
+        f"{number} {outcome}"
+        for outcome, number in sorted(outcomes.items())
+        if outcome != "FINISHED"
+    ]
     left = [f"{num_left} not made"] if num_left else []
     own = {brief.run_id: brief.status for brief in briefs if brief.tags.get(SWEEP_TAG) == sweep_id}
     status = "INCOMPLETE" if num_left else "FAILED" if failed else "FINISHED"
@@ -89,7 +100,10 @@ def _runs(briefs: Sequence[RunBrief], sweeps: Mapping[str, HistoryEntry]) -> Ite
         else:
             kind = "trial" if TRIAL_TAG in first.tags else "repeats"
             others = {brief.run_id: brief.status for brief in members if brief.status != "FINISHED"}
-            status, speed = "RUNNING" if "RUNNING" in others.values() else "FAILED" if others else "FINISHED", None
+            status, speed = (
+                "RUNNING" if "RUNNING" in others.values() else "FAILED" if others else "FINISHED",
+                None,
+            )
             reason = ", ".join(f"{run_id} {other}" for run_id, other in others.items())
         yield HistoryEntry(
             kind=kind,

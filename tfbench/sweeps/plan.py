@@ -48,8 +48,9 @@ def plan_sweep(
 
     Args:
         request: What a run of the recipe would be.
-        setups: The first is the baseline; none: the recipe's own strategy and devices, where these are not the
-            defaults, otherwise what there is to compare on this machine, without what cannot be in all configurations.
+        setups: The first is the baseline; none: the recipe's own strategy and devices, where these
+            are not the defaults, otherwise what there is to compare on this machine, without what
+            cannot be in all configurations.
         variations: What is varied; none: what the recipe's [sweep] varies.
         aa: Whether one setup, by default the baseline, is run against itself.
         refine: How many values are added at most where the faster setup changes; 0: none.
@@ -62,14 +63,19 @@ def plan_sweep(
     """
     recipe = request.recipe
     variations = variations or [
-        make_variation(key, listed, origin=f"{recipe.name}: sweep") for key, listed in recipe.sweep.items()
+        make_variation(key, listed, origin=f"{recipe.name}: sweep")
+        for key, listed in recipe.sweep.items()
     ]
     if aa and (refine or len(setups) > 1):
-        raise RecipeError("--aa runs one setup against itself: give one --setup, and leave --refine out.")
+        raise RecipeError(
+            "--aa runs one setup against itself: give one --setup, and leave --refine out."
+        )
     if refine:
         if len(variations) != 1 or not all(map(are_alike_numbers, variations[0].values)):
             raise RecipeError("--refine needs one --vary of whole numbers, KEY=LOW..HIGH.")
-        options["refinement"] = Refinement(num_first=len(variations[0].values), most=refine, step=step)
+        options["refinement"] = Refinement(
+            num_first=len(variations[0].values), most=refine, step=step
+        )
     setups = setups or choose_setups(request, variations)
     if aa:
         setups = [setups[0], dataclasses.replace(setups[0], again=True)]
@@ -89,10 +95,12 @@ def new_plan(
 
     Args:
         request: What a run of the recipe would be; the sweep gets its id.
-        setups: Each is taken once; the first is the baseline. None sets what is varied. In the plan each says its
-            backend, unless that and the recipe's are TensorFlow: others may stand beside it later.
+        setups: Each is taken once; the first is the baseline. None sets what is varied. In the plan
+            each says its backend, unless that and the recipe's are TensorFlow: others may stand
+            beside it later.
         variations: What is varied.
-        fields: Others of the plan: its rounds, limits, time budget, batch size of a replica, refinement.
+        fields: Others of the plan: its rounds, limits, time budget, batch size of a replica,
+            refinement.
 
     Raises:
         RecipeError: A setup sets what is varied.
@@ -101,7 +109,8 @@ def new_plan(
     for setup in setups:
         if both := varied.intersection(dict(setup.values)):
             raise RecipeError(
-                f"{shorten(setup.label)}: {', '.join(sorted(both))} is varied already. Set it in one place."
+                f"{shorten(setup.label)}: {', '.join(sorted(both))} is varied already. Set it in"
+                " one place."
             )
     return SweepPlan(
         sweep_id=request.run_id,
@@ -131,15 +140,20 @@ def own_setup(recipe: Recipe) -> Setup:
 
 
 def choose_setups(request: RunRequest, variations: Sequence[Variation]) -> list[Setup]:
-    """Returns the recipe's own setup where it is not the default, otherwise what there is to compare on this machine.
+    """Returns the recipe's own setup, or those to compare on this machine.
 
-    A setup that cannot be at every value is left out: a batch may not divide among several replicas.
+    The latter are for a recipe whose setup is the default.
+
+    A setup that cannot be at every value is left out: a batch may not divide among several
+    replicas.
     """
     own = own_setup(request.recipe)
     if own != Setup(strategy="default"):
         return [own]
     setups, left_out = [], []
-    for setup in machine_setups(count_gpus(request.recipe.training.backend), request.recipe.training.backend):
+    for setup in machine_setups(
+        count_gpus(request.recipe.training.backend), request.recipe.training.backend
+    ):
         try:
             check_configurations(new_plan(request, [setup], num_rounds=1, variations=variations))
             setups.append(setup)
@@ -153,10 +167,12 @@ def choose_setups(request: RunRequest, variations: Sequence[Variation]) -> list[
 
 
 def machine_setups(num_gpus: int, backend: BackendName = "tensorflow") -> tuple[Setup, ...]:
-    """Returns what there is to compare on a machine: its processor with a GPU, and with all of several.
+    """Returns what there is to compare on a machine.
 
-    Without a GPU it is the processor with two logical devices of it, which tells what a strategy itself costs. A back
-    end without strategies has the processor and a GPU.
+    Its processor with a GPU, and with all of several.
+
+    Without a GPU it is the processor with two logical devices of it, which tells what a strategy
+    itself costs. A back end without strategies has the processor and a GPU.
     """
     processor = Setup(strategy="default", devices=("cpu:0",))
     if backend != "tensorflow":
@@ -169,7 +185,12 @@ def machine_setups(num_gpus: int, backend: BackendName = "tensorflow") -> tuple[
 
 
 def read_variations(
-    texts: Sequence[str], request: RunRequest, setups: Sequence[Setup], *, refines: bool, step: int | None
+    texts: Sequence[str],
+    request: RunRequest,
+    setups: Sequence[Setup],
+    *,
+    refines: bool,
+    step: int | None,
 ) -> tuple[list[Variation], int]:
     """Reads what is varied, and returns what the first key's values are multiples of.
 
@@ -178,21 +199,31 @@ def read_variations(
         request: What a run of the recipe would be.
         setups: Among whose replicas batches are divided.
         refines: Whether values are added later.
-        step: What values of a range are multiples of; None: batch sizes of the replicas, others of 1.
+        step: What values of a range are multiples of; None: batch sizes of the replicas, others of
+            1.
 
     Raises:
         RecipeError: A text has no values, or its key cannot be varied.
     """
     steps = [step or 1] * len(texts)
     for place, text in enumerate(texts):
-        if step is None and text.partition("=")[0].strip() == BATCH_KEY and (refines or is_range(text)):
+        if (
+            step is None
+            and text.partition("=")[0].strip() == BATCH_KEY
+            and (refines or is_range(text))
+        ):
             steps[place] = find_step(setups, request.recipe.training.backend)
-    varied = [parse_variation(text, request.recipe, own) for text, own in zip(texts, steps, strict=True)]
+    varied = [
+        parse_variation(text, request.recipe, own) for text, own in zip(texts, steps, strict=True)
+    ]
     return varied, steps[0] if steps else 1
 
 
 def find_step(setups: Iterable[Setup], backend: BackendName) -> int:
-    """Returns what batch sizes must be multiples of, to be divided among the replicas of each setup."""
+    """Returns the number that batch sizes must be multiples of.
+
+    Such sizes can be divided among the replicas of each setup.
+    """
     counts = [1]
     for setup in setups:
         if setup.strategy in ("mirrored", "multi_worker", "hybrid"):
@@ -203,34 +234,46 @@ def find_step(setups: Iterable[Setup], backend: BackendName) -> int:
 
 
 def warn_of_unused_gpus(plan: SweepPlan) -> None:
-    """Warns of a GPU of this machine that a backend does not see, where a setup names no devices."""
-    for backend in _backends(plan, [setup for setup in plan.setups if not setup.devices and not setup.machine]):
+    """Warns of a GPU that a backend does not see, if a setup names no devices."""
+    for backend in _backends(
+        plan, [setup for setup in plan.setups if not setup.devices and not setup.machine]
+    ):
         with contextlib.suppress(DeviceError):  # of a backend that does not answer: its runs say so
             count_gpus(backend)
 
 
 def require_backends(plan: SweepPlan) -> None:
-    """Rejects a plan whose setups need what is not installed, before its other setups are measured in vain.
+    """Rejects a plan whose setups need backends that are not installed.
+
+    So no other setup is measured in vain.
 
     Raises:
         DeviceError: Naming the backends.
     """
-    if missing := [describe_lack(backend) for backend in _backends(plan, plan.setups) if not is_installed(backend)]:
+    if missing := [
+        describe_lack(backend)
+        for backend in _backends(plan, plan.setups)
+        if not is_installed(backend)
+    ]:
         raise DeviceError("\n".join(missing))
 
 
 def _backends(plan: SweepPlan, setups: Iterable[Setup]) -> list[BackendName]:
     setting = list_settings(plan)[0]
-    return list(dict.fromkeys(resolve_recipe(plan, setting, setup).training.backend for setup in setups))
+    return list(
+        dict.fromkeys(resolve_recipe(plan, setting, setup).training.backend for setup in setups)
+    )
 
 
 def check_configurations(plan: SweepPlan) -> None:
-    """Builds the recipe of every configuration, so that a value that cannot be is told before anything runs.
+    """Builds every configuration's recipe to report bad values before any run.
 
-    Functions outside of tfbench must be allowed. Devices that are all named must be usable, and divide the batch.
+    Functions outside of tfbench must be allowed. Devices that are all named must be usable, and
+    divide the batch.
 
     Raises:
-        RecipeError: Every problem once, with the first configuration that has it, and how many more have.
+        RecipeError: Every problem once, with the first configuration that has it, and how many more
+            have.
     """
     found: dict[str, list[str]] = {}  # by problem; no configuration where it names none
     for setting, setup in itertools.product(list_settings(plan), plan.setups):
@@ -256,8 +299,12 @@ def _find_problems(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) ->
     return []
 
 
-def choose_kind(asked: str | None, counts: tuple[int, ...], num_gpus: int, backend: BackendName = "tensorflow") -> str:
-    """Returns which devices are taken, "gpu" or "cpu": those asked for, else GPUs if the backend sees any.
+def choose_kind(
+    asked: str | None, counts: tuple[int, ...], num_gpus: int, backend: BackendName = "tensorflow"
+) -> str:
+    """Returns which devices are taken, "gpu" or "cpu".
+
+    Those asked for, else GPUs if the backend sees any.
 
     Raises:
         DeviceError: There are too few GPUs.
@@ -265,16 +312,23 @@ def choose_kind(asked: str | None, counts: tuple[int, ...], num_gpus: int, backe
     kind = asked or ("gpu" if num_gpus else "cpu")
     if kind == "gpu" and counts[-1] > num_gpus:
         raise DeviceError(
-            f"--replicas {counts[-1]} needs GPUs, but {BACKEND_TITLES[backend]} sees {num_gpus or 'none'}. `tfbench "
-            "devices` explains why. Or use --devices cpu."
+            f"--replicas {counts[-1]} needs GPUs, but {BACKEND_TITLES[backend]} sees"
+            f" {num_gpus or 'none'}. `tfbench devices` explains why. Or use --devices cpu."
         )
     return kind
 
 
 def plan_scaling(
-    request: RunRequest, counts: tuple[int, ...], kind: str, *, modes: Sequence[Mode] = ("data",), **options: Any
+    request: RunRequest,
+    counts: tuple[int, ...],
+    kind: str,
+    *,
+    modes: Sequence[Mode] = ("data",),
+    **options: Any,
 ) -> SweepPlan:
-    """Plans a sweep of one setting, with a setup for each number of devices and each mode of sharing the work.
+    """Plans a sweep of one setting over numbers of devices and modes.
+
+    There is a setup for each number and each mode of sharing the work.
 
     Args:
         request: What a run of the recipe would be.
@@ -293,9 +347,14 @@ def plan_scaling(
 
 
 def replica_setups(
-    kind: str, counts: Sequence[int], modes: Sequence[Mode] = ("data",), backend: BackendName = "tensorflow"
+    kind: str,
+    counts: Sequence[int],
+    modes: Sequence[Mode] = ("data",),
+    backend: BackendName = "tensorflow",
 ) -> tuple[Setup, ...]:
-    """Returns a setup for each number of devices and mode: one device is named, with nothing to distribute.
+    """Returns a setup for each number of devices and mode.
+
+    One device is named, with nothing to distribute.
 
     Args:
         kind: Of the devices, "gpu" or "cpu".

@@ -1,4 +1,7 @@
-"""A sweep on a Ray cluster: a Ray task for each task of the plan, alone on its node, whose journals then come home."""
+"""A sweep on a Ray cluster.
+
+A Ray task for each task of the plan, alone on its node, whose journals then come home.
+"""
 
 import contextlib
 import importlib.util
@@ -50,12 +53,21 @@ def make_sweep(
         DeviceError: As of `connected`.
         TrackingError: As of `make_tasks`.
     """
-    tasks = [task for task in list_tasks(planned.plan) if any(one.number not in planned.results for one in task.runs)]
+    tasks = [
+        task
+        for task in list_tasks(planned.plan)
+        if any(one.number not in planned.results for one in task.runs)
+    ]
     with connected(address, tasks), planned.log as log:
         was_interrupted = make_tasks(log, tasks, store, state, tell)
     num_planned = len(list_planned_runs(planned.plan))
     num_left = num_planned - len(log.results)
-    return SweepEnd(num_planned=num_planned, num_left=num_left, was_interrupted=was_interrupted, results=log.results)
+    return SweepEnd(
+        num_planned=num_planned,
+        num_left=num_left,
+        was_interrupted=was_interrupted,
+        results=log.results,
+    )
 
 
 @contextlib.contextmanager
@@ -71,22 +83,30 @@ def connected(address: str, tasks: Sequence[Task]) -> Iterator[None]:
     """
     if importlib.util.find_spec("ray") is None:
         raise DeviceError("--ray: Ray is not installed. On every machine: pip install ray")
-    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")  # read as Ray is imported; 20 of 40 s each without
+    os.environ.setdefault(
+        "RAY_NUM_REDIS_GET_RETRIES", "3"
+    )  # read as Ray is imported; 20 of 40 s each without
     import ray
 
     heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with contextlib.redirect_stdout(io.StringIO()):  # Ray says there what its nodes complain of
         try:
             host, _, port = address.rpartition(":")
-            if host and port.isdecimal() and "/" not in host:  # Ray itself would try one that is wrong for minutes
-                if host in ("localhost", "127.0.0.1", "::1"):  # in its place Ray takes this machine's address
+            if (
+                host and port.isdecimal() and "/" not in host
+            ):  # Ray itself would try one that is wrong for minutes
+                if host in (
+                    "localhost",
+                    "127.0.0.1",
+                    "::1",
+                ):  # in its place Ray takes this machine's address
                     host = ray.util.get_node_ip_address()
                 socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except (OSError, OverflowError, ValueError, RuntimeError) as error:
             raise DeviceError(
-                f"--ray: no cluster at '{address}': {_first_line(error)}. Start one on the first machine with "
-                f"`ray start --head {_wanted()}`, or name it: --ray HOST:6379."
+                f"--ray: no cluster at '{address}': {_first_line(error)}. Start one on the first"
+                f" machine with `ray start --head {_wanted()}`, or name it: --ray HOST:6379."
             ) from error
         finally:
             for number, handler in heard.items():  # Ray takes them
@@ -94,10 +114,13 @@ def connected(address: str, tasks: Sequence[Task]) -> Iterator[None]:
         try:
             for machine in dict.fromkeys(task.machine for task in tasks):
                 names = {RESOURCE, machine} - {""}
-                if not any(node["Alive"] and names <= node["Resources"].keys() for node in ray.nodes()):
+                if not any(
+                    node["Alive"] and names <= node["Resources"].keys() for node in ray.nodes()
+                ):
                     raise DeviceError(
-                        f"the Ray cluster has no machine {machine and f'named {machine} '}for tasks of tfbench. Start "
-                        f"each with `ray start --address=HEAD {_wanted(machine)}`, the first with --head."
+                        f"the Ray cluster has no machine {machine and f'named {machine} '}for tasks"
+                        " of tfbench. Start each with `ray start --address=HEAD"
+                        f" {_wanted(machine)}`, the first with --head."
                     )
             yield
         finally:
@@ -105,9 +128,15 @@ def connected(address: str, tasks: Sequence[Task]) -> Iterator[None]:
 
 
 def make_tasks(
-    log: SweepLog, tasks: Sequence[Task], store: Store, state: TrackingState, tell: Callable[[str], None]
+    log: SweepLog,
+    tasks: Sequence[Task],
+    store: Store,
+    state: TrackingState,
+    tell: Callable[[str], None],
 ) -> bool:
-    """Has tasks made on the cluster, and brings home what comes of each; returns whether it was interrupted.
+    """Has tasks made on the cluster, and brings home what comes of each.
+
+    Returns whether it was interrupted.
 
     Args:
         log: The sweep's open record.
@@ -126,7 +155,9 @@ def make_tasks(
     for task in tasks:
         # A resource stands for a kind of machine, which tasks do not use up.
         resources = {RESOURCE: 1.0} | ({task.machine: 1e-3} if task.machine else {})
-        named = measure.options(num_cpus=0, resources=resources, name=f"tfbench {log.plan.sweep_id} {task.number}")
+        named = measure.options(
+            num_cpus=0, resources=resources, name=f"tfbench {log.plan.sweep_id} {task.number}"
+        )
         running[named.remote(plan, task.number, log.plan.allows_code)] = task
 
     def take(ended: Any) -> None:
@@ -135,7 +166,10 @@ def make_tasks(
             host, exit_code, last_line, journals = ray.get(ended)
         except ray.exceptions.RayError as error:
             if not isinstance(error, ray.exceptions.TaskCancelledError):  # which had not begun
-                tell(f"task {task.number}: {_first_line(error)}. {_left_behind(log.plan, task.number)}")
+                tell(
+                    f"task {task.number}: {_first_line(error)}."
+                    f" {_left_behind(log.plan, task.number)}"
+                )
             return
         said = f", exit code {exit_code}: {last_line}" if exit_code else ""
         _bring_home(journals, log, store, state)
@@ -150,7 +184,9 @@ def make_tasks(
             tell("stopping; what was measured comes home")
             for left in running:
                 ray.cancel(left)
-            for ended in ray.wait(list(running), num_returns=len(running), timeout=2 * _STOP_SECONDS)[0]:
+            for ended in ray.wait(
+                list(running), num_returns=len(running), timeout=2 * _STOP_SECONDS
+            )[0]:
                 take(ended)
         for task in running.values():
             tell(f"task {task.number}: does not end. {_left_behind(log.plan, task.number)}")
@@ -164,12 +200,16 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, s
 
     Its folder stays where anything else ends it, so that nothing that was measured is lost.
     """
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX.format(json.loads(plan)["plan"]["sweep_id"], task)))
+    folder = Path(
+        tempfile.mkdtemp(prefix=_PREFIX.format(json.loads(plan)["plan"]["sweep_id"], task))
+    )
     (folder / "plan.json").write_bytes(plan)
     words = ["sweep", "--plan", "plan.json", "--task", str(task), "--store", DEFAULT_STORE]
     words += ["--allow-code"] if allows_code else []
     with tempfile.TemporaryFile() as output:
-        command = children.start("tfbench", words, output=output, folder=str(folder), environment=_node_environment())
+        command = children.start(
+            "tfbench", words, output=output, folder=str(folder), environment=_node_environment()
+        )
         try:
             while command.poll() is None:
                 time.sleep(0.5)  # a cancellation by Ray interrupts no system call
@@ -189,10 +229,15 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, s
 
 def _left_behind(plan: SweepPlan, task: int) -> str:
     folder = Path(tempfile.gettempdir(), _PREFIX.format(plan.sweep_id, task))
-    return f"What it measured stays on its machine; `tfbench import` reads it: {folder}*/mlruns/journals/*.jsonl"
+    return (
+        "What it measured stays on its machine; `tfbench import` reads it:"
+        f" {folder}*/mlruns/journals/*.jsonl"
+    )
 
 
-def _bring_home(journals: Sequence[bytes], log: SweepLog, store: Store, state: TrackingState) -> None:
+def _bring_home(
+    journals: Sequence[bytes], log: SweepLog, store: Store, state: TrackingState
+) -> None:
     with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
         for number, data in enumerate(journals):
             Path(folder, f"{number}.jsonl").write_bytes(data)
@@ -203,8 +248,9 @@ def _bring_home(journals: Sequence[bytes], log: SweepLog, store: Store, state: T
 def _node_environment() -> dict[str, str]:
     """Returns the environment that the node was started in, without what is Ray's.
 
-    Ray's worker has other settings of threads (OMP_NUM_THREADS), paths and devices, which the runs are not to have, and
-    `ray start` has its own servers allocate memory by jemalloc, unless the user has something loaded into them.
+    Ray's worker has other settings of threads (OMP_NUM_THREADS), paths and devices, which the runs
+    are not to have, and `ray start` has its own servers allocate memory by jemalloc, unless the
+    user has something loaded into them.
 
     Raises:
         RuntimeError: The process is none of a Ray node.
@@ -214,7 +260,9 @@ def _node_environment() -> dict[str, str]:
     for process in psutil.Process().parents():
         if process.name() == "raylet":
             found = process.environ()
-            own = found.get("RAY_JEMALLOC_LIB_PATH", str(Path(ray.__file__).parent / "core" / "libjemalloc.so"))
+            own = found.get(
+                "RAY_JEMALLOC_LIB_PATH", str(Path(ray.__file__).parent / "core" / "libjemalloc.so")
+            )
             its = {name for name in found if name.startswith("RAY_")}
             its |= {"LD_PRELOAD", "MALLOC_CONF"} if found.get("LD_PRELOAD") == own else set()
             return {name: value for name, value in found.items() if name not in its}

@@ -18,7 +18,9 @@ from tfbench.sweeps.comparison import ComparedRuns
 from tfbench.wording import command_line
 
 
-def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None, *, created: float) -> ReportContents:
+def gather_contents(
+    store: Store, comparison: Comparison, plan: SweepPlan | None, *, created: float
+) -> ReportContents:
     """Gathers what a report says beyond the comparison.
 
     A run whose journal is damaged stops none of this.
@@ -65,14 +67,26 @@ def _read_runs(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResul
     return results, unreadable
 
 
-def _find_curves(results: Mapping[str, RunResult], comparison: Comparison) -> Iterator[AccuracyCurve]:
-    """Yields those of the run of median speed under each setup, for the smallest and largest networks and batches."""
+def _find_curves(
+    results: Mapping[str, RunResult], comparison: Comparison
+) -> Iterator[AccuracyCurve]:
+    """Yields the accuracy curve of the median-speed run under each setup.
+
+    It does so for the smallest and largest networks and batches.
+    """
     for row in corner_rows(comparison):
         for setup, entry in row.entries.items():
-            ordered = sorted((run for run in entry.runs if run.run_id in results), key=lambda run: run.speed or 0.0)
+            ordered = sorted(
+                (run for run in entry.runs if run.run_id in results),
+                key=lambda run: run.speed or 0.0,
+            )
             if ordered:
                 epochs = results[ordered[(len(ordered) - 1) // 2].run_id].epochs
-                points = [(one.elapsed_seconds, one.val_accuracy) for one in epochs if one.val_accuracy is not None]
+                points = [
+                    (one.elapsed_seconds, one.val_accuracy)
+                    for one in epochs
+                    if one.val_accuracy is not None
+                ]
                 yield AccuracyCurve(describe_setting(row.setting), setup, tuple(points))
 
 
@@ -82,5 +96,7 @@ def _list_commands(plan: SweepPlan | None, results: Iterable[RunResult]) -> tupl
     if not plan or not commands:
         return commands
     pairs = zip(("", *plan.argv), plan.argv, strict=False)
-    store = [word for before, word in pairs if "--store" in (before, word) or word.startswith("--store=")]
+    store = [
+        word for before, word in pairs if "--store" in (before, word) or word.startswith("--store=")
+    ]
     return (*commands, command_line("report", "--sweep", "@last", *store))

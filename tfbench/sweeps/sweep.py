@@ -1,4 +1,7 @@
-"""Makes the runs of a sweep, one process each, keeps what came of them, and sets all of them side by side."""
+"""Makes the runs of a sweep, keeps their results and compares them.
+
+Each run is a process of its own.
+"""
 
 import dataclasses
 import time
@@ -76,7 +79,10 @@ def require_allowed_again(plan: SweepPlan, *, allows_code: bool) -> None:
         RecipeError: It is not allowed again.
     """
     if plan.allows_code and not allows_code:
-        raise RecipeError("the sweep calls functions of your own: allow it again with --allow-code (allows_code=True).")
+        raise RecipeError(
+            "the sweep calls functions of your own: allow it again with --allow-code"
+            " (allows_code=True)."
+        )
 
 
 def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
@@ -95,8 +101,9 @@ def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
     """
     if named := [setup.label for setup in planned.plan.setups if setup.machine]:
         raise RecipeError(
-            f'setup "{shorten(named[0])}": names a machine, and all runs are made on this one. `tfbench sweep --plan '
-            "FILE` leaves its tasks to a scheduler, `--ray ADDRESS` finds it in a Ray cluster."
+            f'setup "{shorten(named[0])}": names a machine, and all runs are made on this one.'
+            " `tfbench sweep --plan FILE` leaves its tasks to a scheduler, `--ray ADDRESS` finds"
+            " it in a Ray cluster."
         )
     require_backends(planned.plan)
     with planned.log as log:
@@ -139,26 +146,36 @@ def compare_and_track(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
 
 
 def _refine(log: SweepLog, store: Store) -> bool:
-    """Adds values to a sweep in between those at which the faster setup changes; says whether there were any."""
+    """Adds values to a sweep in between those at which the faster setup changes.
+
+    Says whether there were any.
+    """
     plan, limits = log.plan, log.plan.refinement
     if limits is None:
         return False
     comparison, known = compare_sweep(store, plan, log.results), plan.variations[0].values
     wanted = {
-        value for setup in comparison.setups[1:] for value in refine(find_crossover(comparison, setup), limits.step)
+        value
+        for setup in comparison.setups[1:]
+        for value in refine(find_crossover(comparison, setup), limits.step)
     }
-    values = sorted(wanted - set(map(value_of, known)))[: limits.most - (len(known) - limits.num_first)]
+    values = sorted(wanted - set(map(value_of, known)))[
+        : limits.most - (len(known) - limits.num_first)
+    ]
     if values:
         log.extend(add_values(plan, values))
     return bool(values)
 
 
-def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[PlannedRun] | None = None) -> SweepEnd:
+def run_sweep(
+    log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[PlannedRun] | None = None
+) -> SweepEnd:
     """Makes the runs of a sweep that it does not have yet.
 
-    A run that fails, is killed for memory or time, or is rejected is a result like any other; its configuration is not
-    tried again in later rounds. The sweep ends early when a signal asks for it, or when the next run would go beyond
-    the time budget, which counts from this call on; a sweep that goes on makes at least one run.
+    A run that fails, is killed for memory or time, or is rejected is a result like any other; its
+    configuration is not tried again in later rounds. The sweep ends early when a signal asks for
+    it, or when the next run would go beyond the time budget, which counts from this call on; a
+    sweep that goes on makes at least one run.
 
     Args:
         log: The sweep's open record.
@@ -170,7 +187,9 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
         DatasetError: There is no data for the first run, so that none would have any.
     """
     plan, start = log.plan, time.monotonic()
-    limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
+    limits = RunLimits(
+        timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes
+    )
     planned_runs = list_planned_runs(plan) if of is None else of
     planned = PlannedRun(0, 0, 0, 0)  # the one under way
     known = find_standing(plan, log.results, maker.store)
@@ -191,7 +210,11 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 observer.extend(log.plan)
                 planned_runs = list_planned_runs(log.plan)
                 left = find_left()
-            made = [result.seconds for result in known.values() if result.outcome == "FINISHED" and result.seconds]
+            made = [
+                result.seconds
+                for result in known.values()
+                if result.outcome == "FINISHED" and result.seconds
+            ]
             seconds = estimate_seconds(plan, made)
             budget = plan.time_budget_seconds if done or not log.results else None
             if not left or (budget and time.monotonic() - start + seconds > budget):
@@ -204,18 +227,27 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
             return planned_request(log.plan, planned), ""
 
     def tell(run: SeriesRun) -> None:
-        result = PlannedRunResult(number=planned.number, outcome="REJECTED", reason=run.rejection, seconds=run.seconds)
+        result = PlannedRunResult(
+            number=planned.number, outcome="REJECTED", reason=run.rejection, seconds=run.seconds
+        )
         if run.outcome is None:
             if of is not None:
                 keep_rejected(maker.store, run.request, run.rejection)
             end(result)
-        elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
+        elif (
+            not run.outcome.was_interrupted or run.is_finished
+        ):  # half a run is made again when the sweep goes on
             made = run.outcome
             status = "FAILED" if made.result.status == "RUNNING" else made.result.status
-            end(dataclasses.replace(result, outcome=status, run_id=made.run_id, reason=made.reason), made.summary)
+            end(
+                dataclasses.replace(result, outcome=status, run_id=made.run_id, reason=made.reason),
+                made.summary,
+            )
 
     def ends_all(error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
-        return isinstance(error, DatasetError) and not any(result.run_id for result in log.results.values())
+        return isinstance(error, DatasetError) and not any(
+            result.run_id for result in log.results.values()
+        )
 
     def execute(request: RunRequest, label: str) -> Run:
         return maker.make(request, observer, limits)
@@ -239,8 +271,12 @@ def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
     own_batch = () if plan.per_replica_batch_size is None else (BATCH_KEY,)
     own_keys = (key for key, _ in setup.values)
     recipe = resolve_recipe(plan, setting, setup)
-    if planned.round_number > 1:  # input pipeline and peak are those of round 1, and the checks take seconds
-        recipe = dataclasses.replace(recipe, measurement=dataclasses.replace(recipe.measurement, checks=False))
+    if (
+        planned.round_number > 1
+    ):  # input pipeline and peak are those of round 1, and the checks take seconds
+        recipe = dataclasses.replace(
+            recipe, measurement=dataclasses.replace(recipe.measurement, checks=False)
+        )
     request = new_request(
         recipe,
         name=None,
@@ -249,13 +285,21 @@ def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
         allows_code=plan.allows_code,
     )
     name, tags = f"{request.name}-r{planned.round_number}", tags_of(plan, planned)
-    return dataclasses.replace(request, name=name, data_dir=plan.data_dir, tags=tags, argv=plan.argv)
+    return dataclasses.replace(
+        request, name=name, data_dir=plan.data_dir, tags=tags, argv=plan.argv
+    )
 
 
-def _find_failure(planned: PlannedRun, plan: SweepPlan, known: Mapping[int, PlannedRunResult]) -> str:
+def _find_failure(
+    planned: PlannedRun, plan: SweepPlan, known: Mapping[int, PlannedRunResult]
+) -> str:
     """Returns why the configuration of a run failed in an earlier round; "" if it did not."""
     for other in list_planned_runs(plan):
         result = known.get(other.number)
-        if result and other.configuration == planned.configuration and result.outcome not in ("FINISHED", "SKIPPED"):
+        if (
+            result
+            and other.configuration == planned.configuration
+            and result.outcome not in ("FINISHED", "SKIPPED")
+        ):
             return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
     return ""

@@ -1,7 +1,9 @@
-"""A sweep over several machines: its plan as a file, the tasks of it, and which runs of a store are of it.
+"""A sweep over several machines.
 
-A task is what one machine makes. Any scheduler runs `tfbench sweep --plan FILE --task N`; each run says in its tags
-which one of the plan it is, so that its journal is all that has to come home.
+Its plan as a file, the tasks of it, and which runs of a store are of it.
+
+A task is what one machine makes. Any scheduler runs `tfbench sweep --plan FILE --task N`; each run
+says in its tags which one of the plan it is, so that its journal is all that has to come home.
 """
 
 import contextlib
@@ -44,14 +46,20 @@ class Task(NamedTuple):
 
 
 def list_tasks(plan: SweepPlan) -> list[Task]:
-    """Returns the tasks of a sweep, each run in one of them, in the order in which their first runs come.
+    """Returns the tasks of a sweep, in the order of their first runs.
 
-    Within a task, runs come as they do in a sweep on one machine: round by round, the setups take turns at being first.
+    Each run belongs to exactly one task.
+
+    Within a task, runs come as they do in a sweep on one machine: round by round, the setups take
+    turns at being first.
     """
     found: dict[tuple[int, str], list[PlannedRun]] = {}
     for planned in list_planned_runs(plan):
         found.setdefault((planned.setting, plan.setups[planned.setup].machine), []).append(planned)
-    return [Task(number, *key, tuple(planned_runs)) for number, (key, planned_runs) in enumerate(found.items())]
+    return [
+        Task(number, *key, tuple(planned_runs))
+        for number, (key, planned_runs) in enumerate(found.items())
+    ]
 
 
 def find_task(plan: SweepPlan, number: int) -> Task:
@@ -67,7 +75,9 @@ def find_task(plan: SweepPlan, number: int) -> Task:
 
 
 def read_plan_file(path: Path) -> SweepPlan:
-    """Reads a plan that `tfbench sweep --plan` wrote, here or elsewhere, and checks every configuration of it.
+    """Reads a plan of `tfbench sweep --plan` and checks every configuration.
+
+    The plan may be from another machine.
 
     Raises:
         RecipeError: It is none, or a configuration of it cannot be.
@@ -77,7 +87,9 @@ def read_plan_file(path: Path) -> SweepPlan:
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}.") from error
     except (ValueError, RecipeError) as error:
-        raise RecipeError(f"{path}: is not a plan of this version of `tfbench sweep --plan`: {error}") from error
+        raise RecipeError(
+            f"{path}: is not a plan of this version of `tfbench sweep --plan`: {error}"
+        ) from error
     check_configurations(plan)
     return plan
 
@@ -93,7 +105,9 @@ def tags_of(plan: SweepPlan, planned: PlannedRun) -> dict[str, str]:
 
 
 def find_results(store: Store, plan: SweepPlan) -> dict[int, PlannedRunResult]:
-    """Returns what came of runs of a sweep by their numbers in the plan, as their tags say; the newest of each counts.
+    """Returns what came of runs of a sweep by their numbers in the plan, as their tags say.
+
+    The newest of each counts.
 
     Half a run is none.
 
@@ -101,7 +115,10 @@ def find_results(store: Store, plan: SweepPlan) -> dict[int, PlannedRunResult]:
         store: Where the runs are.
         plan: Of the sweep.
     """
-    numbers = {frozenset(tags_of(plan, planned).items()): planned.number for planned in list_planned_runs(plan)}
+    numbers = {
+        frozenset(tags_of(plan, planned).items()): planned.number
+        for planned in list_planned_runs(plan)
+    }
     names, found = (SWEEP_TAG, SETTING_TAG, SETUP_TAG, ROUND_TAG), {}
     for brief in sorted(read_briefs(store, store.run_ids()).found, key=lambda brief: brief.created):
         number = numbers.get(frozenset((name, brief.tags.get(name, "")) for name in names))
@@ -114,7 +131,9 @@ def find_results(store: Store, plan: SweepPlan) -> dict[int, PlannedRunResult]:
 
 
 def keep_rejected(store: Store, request: RunRequest, reason: str) -> None:
-    """Writes a journal of two lines of a run that was rejected: all that comes home of a task is its journals.
+    """Writes a journal of two lines of a run that was rejected.
+
+    All that comes home of a task is its journals.
 
     Raises:
         TrackingError: It cannot be written.
@@ -131,7 +150,10 @@ def keep_rejected(store: Store, request: RunRequest, reason: str) -> None:
 
 
 def note_results(log: SweepLog, store: Store) -> None:
-    """Notes in a sweep's record what is in the store of it: made elsewhere, or by one that ended before its note."""
+    """Notes in a sweep's record what is in the store of it.
+
+    Made elsewhere, or by one that ended before its note.
+    """
     for number, result in find_results(store, log.plan).items():
         known = log.results.get(number)
         if known is None or known.run_id != result.run_id:
@@ -151,12 +173,14 @@ def reopened(store: Store, sweep_id: str) -> Iterator[SweepLog]:
 
 
 def note_imported(store: Store, run_ids: Iterable[str]) -> list[str]:
-    """Notes in the records of sweeps what was imported of them, and returns the ids of these sweeps.
+    """Notes imported runs in the records of their sweeps; returns the sweeps' ids.
 
     Raises:
         TrackingError: A record is damaged, or another process is at it.
     """
-    named = dict.fromkeys(brief.tags.get(SWEEP_TAG, "") for brief in read_briefs(store, run_ids).found)
+    named = dict.fromkeys(
+        brief.tags.get(SWEEP_TAG, "") for brief in read_briefs(store, run_ids).found
+    )
     sweeps = [sweep_id for sweep_id in list_sweeps(store) if sweep_id in named]
     for sweep_id in sweeps:
         with reopened(store, sweep_id):
@@ -167,7 +191,9 @@ def note_imported(store: Store, run_ids: Iterable[str]) -> list[str]:
 def find_standing(
     plan: SweepPlan, results: Mapping[int, PlannedRunResult], store: Store
 ) -> dict[int, PlannedRunResult]:
-    """Returns the results that need not be made again here: those of whole tasks, of the others those of this machine.
+    """Returns the results that need not be made again here.
+
+    Those of whole tasks, of the others those of this machine.
 
     All rounds of a task are made on one machine: rounds of two have nothing in common.
     """
@@ -175,7 +201,15 @@ def find_standing(
     hosts = {brief.run_id: host_of(brief) for brief in read_briefs(store, run_ids).found}
     here, standing = platform.node(), dict[int, PlannedRunResult]()
     for task in list_tasks(plan):
-        own = {planned.number: results[planned.number] for planned in task.runs if planned.number in results}
+        own = {
+            planned.number: results[planned.number]
+            for planned in task.runs
+            if planned.number in results
+        }
         is_whole = len(own) == len(task.runs)
-        standing |= {n: one for n, one in own.items() if is_whole or (hosts.get(one.run_id or "") or here) == here}
+        standing |= {
+            n: one
+            for n, one in own.items()
+            if is_whole or (hosts.get(one.run_id or "") or here) == here
+        }
     return standing

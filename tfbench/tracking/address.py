@@ -1,6 +1,7 @@
 """Addresses of MLflow: which can be one, which name a file, and which of them a user has named.
 
-A store keeps them without their passwords (`wording.without_secrets`): who goes on names them again.
+A store keeps them without their passwords (`wording.without_secrets`): who goes on names them
+again.
 """
 
 import re
@@ -30,17 +31,26 @@ def require_address(tracking_uri: str) -> None:
     scheme = tracking_uri.partition("://" if "://" in tracking_uri else ":")[0].lower()
     if scheme not in _SCHEMES:
         raise TrackingError(
-            f"tracking URI of {scheme}: must begin with one of {', '.join(_SCHEMES)}, for example "
-            "http://127.0.0.1:5000 or sqlite:////data/mlflow.db. Put an MLflow server before any other database."
+            f"tracking URI of {scheme}: must begin with one of {', '.join(_SCHEMES)}, for example"
+            " http://127.0.0.1:5000 or sqlite:////data/mlflow.db. Put an MLflow server before any"
+            " other database."
         )
-    if scheme == "sqlite" and set("?#%") & set(tracking_uri):  # MLflow would have its database elsewhere
-        raise TrackingError(f"tracking URI {tracking_uri}: a path of SQLite must have no ?, # or %. Use another file.")
+    if scheme == "sqlite" and set("?#%") & set(
+        tracking_uri
+    ):  # MLflow would have its database elsewhere
+        raise TrackingError(
+            f"tracking URI {tracking_uri}: a path of SQLite must have no ?, # or %. Use another"
+            " file."
+        )
     if not is_server(tracking_uri):
         return
-    if not _FORM.fullmatch(tracking_uri):  # and is not shown: where a password is in it could not be told
+    if not _FORM.fullmatch(
+        tracking_uri
+    ):  # and is not shown: where a password is in it could not be told
         raise TrackingError(
-            f"tracking URI of {scheme}: must be like {scheme}://USER:PASSWORD@HOST:PORT/PATH, the port a number. In a "
-            "password, write special characters as %3A, %2F and the like. MLFLOW_TRACKING_TOKEN is for a token."
+            f"tracking URI of {scheme}: must be like {scheme}://USER:PASSWORD@HOST:PORT/PATH, the"
+            " port a number. In a password, write special characters as %3A, %2F and the like."
+            " MLFLOW_TRACKING_TOKEN is for a token."
         )
     if f"{_MASK}@" in tracking_uri:
         raise TrackingError(f"tracking URI {tracking_uri}: replace {_MASK} by the password.")
@@ -58,27 +68,38 @@ def database_of(tracking_uri: str) -> Path | None:
 
 
 def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
-    """Returns an address that stands in a store as the user has named it: with the password that no store keeps.
+    """Returns an address that stands in a store as the user has named it.
+
+    With the password that no store keeps.
 
     Args:
         tracking_uri: As the store has it, which may come from somebody else.
         named: Addresses that the user gave for this call, or set for himself.
 
     Raises:
-        TrackingError: He has named none of that place, where his token would be sent; saying how to allow it.
+        TrackingError: He has named none of that place, where his token would be sent; saying how to
+            allow it.
     """
     for uri in named:
         if uri and _place(uri) == _place(tracking_uri):
             return uri
     shown = without_secrets(tracking_uri)
-    hint = f", with its password for {_MASK}, or no user if the environment has both" if _MASK in shown else ""
+    hint = (
+        f", with its password for {_MASK}, or no user if the environment has both"
+        if _MASK in shown
+        else ""
+    )
     raise TrackingError(
-        f"Runs of this store are tracked at {shown}. Nothing is sent there, because your MLflow password or token "
-        f"would be sent along. If you trust it, add --tracking-uri {shown}, or set MLFLOW_TRACKING_URI{hint}."
+        f"Runs of this store are tracked at {shown}. Nothing is sent there, because your MLflow"
+        f" password or token would be sent along. If you trust it, add --tracking-uri {shown}, or"
+        f" set MLFLOW_TRACKING_URI{hint}."
     )
 
 
 def _place(uri: str) -> str:
-    """Returns an address without who is to be let in there, and of a database the whole path of its file."""
+    """Returns an address without credentials.
+
+    For a database, it is the whole path of its file.
+    """
     bare = re.sub("//[^/]*@", "//", str(database_of(uri) or uri)).rstrip("/")
     return re.sub("^[a-zA-Z]+://[^/]*", lambda host: host[0].lower(), bare)

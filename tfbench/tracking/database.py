@@ -1,4 +1,7 @@
-"""MLflow's database as a file: brought into being whole or not at all, and else looked at without MLflow."""
+"""MLflow's database as a file.
+
+Brought into being whole or not at all, and else looked at without MLflow.
+"""
 
 import contextlib
 import shutil
@@ -16,11 +19,14 @@ OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database
 
 
 def create(database: Path) -> None:
-    """Has MLflow make a database, unless another process was faster; MLflow's files go into a folder beside it.
+    """Has MLflow make a database, unless another process was faster.
 
-    It appears under its name in one step: a process that is killed on the way leaves nothing that is taken for a
-    database, and processes that start at once do not meet half of one. What SQLite kept beside a database that was
-    deleted goes first: its unfinished writes would be put into the new one.
+    MLflow's files go into a folder beside it.
+
+    It appears under its name in one step: a process that is killed on the way leaves nothing that
+    is taken for a database, and processes that start at once do not meet half of one. What SQLite
+    kept beside a database that was deleted goes first: its unfinished writes would be put into the
+    new one.
 
     Raises:
         TrackingError: The folder cannot be written to.
@@ -34,10 +40,12 @@ def create(database: Path) -> None:
             with replacing(database) as part:
                 _make(part, artifacts)
                 with contextlib.closing(sqlite3.connect(part)) as connection:
-                    connection.execute("UPDATE experiments SET artifact_location = ?", [artifacts])  # for `relocate`
+                    connection.execute(
+                        "UPDATE experiments SET artifact_location = ?", [artifacts]
+                    )  # for `relocate`
                     connection.commit()
-                    # With a rollback journal, a reader in MLflow's user interface holds a writer up for a tenth of a
-                    # second.
+                    # With a rollback journal, a reader in MLflow's user interface holds a writer up
+                    # for a tenth of a second.
                     connection.execute("PRAGMA journal_mode = WAL")
                 for beside in ("-wal", "-shm", "-journal"):
                     database.with_name(database.name + beside).unlink(missing_ok=True)
@@ -50,7 +58,9 @@ def _make(path: Path, artifacts: str) -> None:
 
 
 def relocate(database: Path, artifacts: Path) -> None:
-    """Has a store's database look for files where the store is now: MLflow keeps absolute paths, and stores are moved.
+    """Has a store's database look for files where the store is now.
+
+    MLflow keeps absolute paths, and stores are moved.
 
     The store's place before is that of MLflow's own "Default" experiment, which `create` set.
 
@@ -59,7 +69,9 @@ def relocate(database: Path, artifacts: Path) -> None:
     """
     new = artifacts.absolute().as_uri()
     with _open(database) as connection:
-        found = connection.execute("SELECT artifact_location FROM experiments WHERE experiment_id = 0").fetchone()
+        found = connection.execute(
+            "SELECT artifact_location FROM experiments WHERE experiment_id = 0"
+        ).fetchone()
         old = found[0] if found else new
         if old == new or not old.endswith(f"/{artifacts.name}"):
             return
@@ -73,7 +85,9 @@ def relocate(database: Path, artifacts: Path) -> None:
 
 
 def require_whole(database: Path) -> None:
-    """Raises if a store's database is damaged anywhere, or cannot be read; one that is not there yet is not.
+    """Raises if a store's database is damaged anywhere, or cannot be read.
+
+    One that is not there yet is not.
 
     Raises:
         TrackingError: Saying what is wrong, and what to do about it.
@@ -83,17 +97,22 @@ def require_whole(database: Path) -> None:
             with _open(database) as connection:
                 (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if found != "ok":
-                raise sqlite3.DatabaseError(" ".join(str(found).replace("*** in database main ***", "").split()))
-    except sqlite3.OperationalError as error:  # held by another process, not permitted, a disk that fails
+                raise sqlite3.DatabaseError(
+                    " ".join(str(found).replace("*** in database main ***", "").split())
+                )
+    except (
+        sqlite3.OperationalError
+    ) as error:  # held by another process, not permitted, a disk that fails
         raise TrackingError(
-            f"{database}: cannot be read: {error}. Make sure that no other process keeps it, and that you may read and "
-            f"write it and its folder; `{command_line('recover', store=database.parent)}` tries again."
+            f"{database}: cannot be read: {error}. Make sure that no other process keeps it, and"
+            " that you may read and write it and its folder;"
+            f" `{command_line('recover', store=database.parent)}` tries again."
         ) from error
     except sqlite3.Error as error:
         raise TrackingError(
-            f"{database}: is damaged: {error}. All that was measured is in the journals: move {database.name} and the "
-            f"files {database.name}-* beside it away, and `{command_line('recover', '--all', store=database.parent)}` "
-            "rebuilds it."
+            f"{database}: is damaged: {error}. All that was measured is in the journals: move"
+            f" {database.name} and the files {database.name}-* beside it away, and"
+            f" `{command_line('recover', '--all', store=database.parent)}` rebuilds it."
         ) from error
 
 
@@ -104,12 +123,16 @@ def experiment_ids(database: Path) -> dict[str, str]:
         sqlite3.Error: The file is no database of MLflow.
     """
     with _open(database) as connection:
-        rows = connection.execute("SELECT name, experiment_id FROM experiments WHERE lifecycle_stage = 'active'")
+        rows = connection.execute(
+            "SELECT name, experiment_id FROM experiments WHERE lifecycle_stage = 'active'"
+        )
         return {str(name): str(experiment_id) for name, experiment_id in rows}
 
 
 @contextlib.contextmanager
 def _open(database: Path) -> Iterator[sqlite3.Connection]:
-    uri = f"file:{quote(str(database.absolute()))}?mode=rw"  # rw: falls back to reading, but never makes a file
+    uri = (  # rw: falls back to reading, but never makes a file
+        f"file:{quote(str(database.absolute()))}?mode=rw"
+    )
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=OPEN_SECONDS)) as connection:
         yield connection

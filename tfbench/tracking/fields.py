@@ -24,7 +24,8 @@ MAX_TAG_CHARACTERS = 8000
 MAX_METRIC_CHARACTERS = 250  # of its name
 COLOR_TAG = "mlflow.runColor"
 
-# Of a recipe, beside its network and what the user set; result.json has all of it. The batch size is the placement's.
+# Of a recipe, beside its network and what the user set; result.json has all of it. The batch size
+# is the placement's.
 _PARAMS = (
     "dataset.name",
     "dataset.file",
@@ -36,13 +37,22 @@ _PARAMS = (
     "training.precision",
     "training.compiler",
 )
-_NO_PARAMS = ("training.global_batch_size", "distribution.strategy", "distribution.devices", "reference", "sweep.")
+_NO_PARAMS = (
+    "training.global_batch_size",
+    "distribution.strategy",
+    "distribution.devices",
+    "reference",
+    "sweep.",
+)
 _STRATEGIES = ("default", "one_device", "mirrored")
 _OTHER_COLORS = {"jax": 7, "torch": 8}
 
 
 def params(result: RunResult) -> dict[str, str]:
-    """Returns what runs are compared by: setup, network, data, what is often varied, and all that the user set."""
+    """Returns what runs are compared by.
+
+    Setup, network, data, what is often varied, and all that the user set.
+    """
     request = result.request
     flat = flatten(recipe_tables.to_tables(request.recipe))
     wanted = (*_PARAMS, "model", *request.overrides)
@@ -51,36 +61,62 @@ def params(result: RunResult) -> dict[str, str]:
     if result.placement:
         placement = result.placement
         values = {
-            "setup": request.tags.get(SETUP_TAG)
-            or label_setup(placement.strategy, placement.devices, request.recipe.training.backend),
+            "setup": (
+                request.tags.get(SETUP_TAG)
+                or label_setup(
+                    placement.strategy, placement.devices, request.recipe.training.backend
+                )
+            ),
             "global_batch_size": placement.global_batch_size,
             "strategy": placement.strategy,
             "num_workers": placement.num_workers if placement.num_workers > 1 else None,
         }
     values |= {key: flat[key] for key in keys if not key.startswith(_NO_PARAMS)}
     if result.model and result.model.own_optimizer:  # the recipe's is not used
-        values = {key: value for key, value in values.items() if not key.startswith("training.optimizer.")}
+        values = {
+            key: value for key, value in values.items() if not key.startswith("training.optimizer.")
+        }
         values["training.optimizer.name"] = result.model.own_optimizer
-    return {name: cut(_text(value), MAX_PARAM_CHARACTERS) for name, value in values.items() if value not in (None, "")}
+    return {
+        name: cut(_text(value), MAX_PARAM_CHARACTERS)
+        for name, value in values.items()
+        if value not in (None, "")
+    }
 
 
 def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
-    """Returns the metrics of one epoch that exist; a compiled network's own with the characters that MLflow takes."""
-    values = {re.sub(r"[^\w -]", "_", name)[:MAX_METRIC_CHARACTERS]: value for name, value in epoch.metrics.items()}
+    """Returns the metrics of one epoch that exist.
+
+    A compiled network's own with the characters that MLflow takes.
+    """
+    values = {
+        re.sub(r"[^\w -]", "_", name)[:MAX_METRIC_CHARACTERS]: value
+        for name, value in epoch.metrics.items()
+    }
     values |= {f"by_epoch/{name}": getattr(epoch, name) for name in EPOCH_SERIES}
     return _existing(values | {name: getattr(epoch, name) for name in LEARNING_METRICS})
 
 
 def summary_metrics(summary: Summary) -> dict[str, float]:
-    """Returns the figures of a whole run that exist and that MLflow shows, the most important first."""
+    """Returns a run's figures that MLflow shows, the most important first.
+
+    Those that do not exist are left out.
+    """
     metrics = summary.metrics
     groups = [name for name in metrics if name.startswith(("cost/", "profile/"))]
-    axes = {axis: logarithm(value) for axis, (name, logarithm) in AXES.items() if (value := metrics.get(name))}
+    axes = {
+        axis: logarithm(value)
+        for axis, (name, logarithm) in AXES.items()
+        if (value := metrics.get(name))
+    }
     return _existing({name: metrics.get(name) for name in (*TRACKED_METRICS, *groups)} | axes)
 
 
 def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
-    """Returns what describes a run: identity, hardware, versions, data, and what to be careful about."""
+    """Returns what describes a run.
+
+    Identity, hardware, versions, data, and what to be careful about.
+    """
     request = result.request
     values: dict[str, str | None] = {
         **request.tags,
@@ -93,7 +129,10 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         "tfbench.profile": request.profile.kind if request.profile else None,
     }
     if request.recipe.cost.price_per_hour is not None:
-        values |= {"tfbench.currency": request.recipe.cost.currency, "tfbench.instance": request.recipe.cost.instance}
+        values |= {
+            "tfbench.currency": request.recipe.cost.currency,
+            "tfbench.instance": request.recipe.cost.instance,
+        }
     if result.placement:
         backend = request.recipe.training.backend
         values[COLOR_TAG] = color_of(result.placement.strategy, result.placement.devices, backend)
@@ -109,8 +148,13 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
             "tfbench.host": environment.hostname,
             "tfbench.cpu": environment.cpu_model,
             "tfbench.driver": environment.gpus[0].driver if environment.gpus else None,
-            "tfbench.cuda": environment.tensorflow_cuda or environment.jax_cuda or environment.torch_cuda,
-            **{name: getattr(environment, name) for name in ("tensorflow", "jax", "torch", "keras", "python")},
+            "tfbench.cuda": (
+                environment.tensorflow_cuda or environment.jax_cuda or environment.torch_cuda
+            ),
+            **{
+                name: getattr(environment, name)
+                for name in ("tensorflow", "jax", "torch", "keras", "python")
+            },
             "mlflow.source.git.commit": environment.git_commit,
         }
     if summary:
@@ -126,19 +170,29 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
 
 
 def run_name(result: RunResult) -> str:
-    """Returns the run's name in MLflow, which is all that a chart shows of it: synthetic data is said there too.
+    """Returns the run's name in MLflow, which is all that a chart shows of it.
 
-    MLflow cuts names at the right: in a sweep, what tells its runs apart comes before what they share.
+    Synthetic data is said there too.
+
+    MLflow cuts names at the right: in a sweep, what tells its runs apart comes before what they
+    share.
     """
-    name = _name_in_sweep(result.request) if SWEEP_TAG in result.request.tags else result.request.name
+    name = (
+        _name_in_sweep(result.request) if SWEEP_TAG in result.request.tags else result.request.name
+    )
     return f"{name}-synthetic" if result.is_synthetic and "synthetic" not in name else name
 
 
 def _name_in_sweep(request: RunRequest) -> str:
-    """Returns "b32-r1-default-cpu:0-1000x1000-mnist_mlp"; the network comes first if it may not be the same in all."""
+    """Returns "b32-r1-default-cpu:0-1000x1000-mnist_mlp".
+
+    The network comes first if it may not be the same in all.
+    """
     recipe, batch = request.recipe.name, f"b{request.recipe.training.global_batch_size}"
     turn = f"r{request.tags.get(ROUND_TAG, '')}"
-    network, found, setup = request.name.removesuffix(f"-{turn}").removeprefix(recipe).partition(f"-{batch}-")
+    network, found, setup = (
+        request.name.removesuffix(f"-{turn}").removeprefix(recipe).partition(f"-{batch}-")
+    )
     if not found:
         return request.name
     is_varied = any(key.startswith("model.") for key in request.overrides)
@@ -147,9 +201,12 @@ def _name_in_sweep(request: RunRequest) -> str:
 
 
 def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
-    """Returns the colour of a setup in MLflow's tables and charts; a sweep sees to it that its setups differ.
+    """Returns the colour of a setup in MLflow's tables and charts.
 
-    The usual setups of TensorFlow have one each; its others share one, as do those of another backend.
+    A sweep sees to it that its setups differ.
+
+    The usual setups of TensorFlow have one each; its others share one, as do those of another
+    backend.
     """
     if backend == "tensorflow" and strategy in _STRATEGIES and len(devices) <= 2:
         has_gpu = any(device.startswith("gpu") for device in devices)
@@ -162,10 +219,16 @@ def describe(result: RunResult, summary: Summary) -> str:
     lines = [f"**{markdown_text(result.request.recipe.recipe.title)}**", ""]
     if profile := result.request.profile:  # first: MLflow folds the rest away
         step = summarize_profile(result)
-        lines += [f"Profile ({profile.kind}), no training. {describe_bottleneck(step) if step else ''}".rstrip(), ""]
+        bottleneck = describe_bottleneck(step) if step else ""
+        lines += [f"Profile ({profile.kind}), no training. {bottleneck}".rstrip(), ""]
     lines += [f"- {markdown_text(text)}" for text in (*summary.notes, status_line(result))]
     if summary.warnings:
-        lines += ["", "Warnings:", "", *(f"- {markdown_text(warning)}" for warning in summary.warnings)]
+        lines += [
+            "",
+            "Warnings:",
+            "",
+            *(f"- {markdown_text(warning)}" for warning in summary.warnings),
+        ]
     return "\n".join(lines)
 
 
@@ -174,4 +237,8 @@ def _text(value: object) -> str:
 
 
 def _existing(values: Mapping[str, float | None]) -> dict[str, float]:
-    return {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
+    return {
+        name: float(value)
+        for name, value in values.items()
+        if value is not None and math.isfinite(value)
+    }

@@ -1,4 +1,7 @@
-"""Calls of MLflow: quiet, bounded where a server does not answer, and with errors that say how to go on."""
+"""Calls of MLflow.
+
+Quiet, bounded where a server does not answer, and with errors that say how to go on.
+"""
 
 import contextlib
 import functools
@@ -25,8 +28,12 @@ _SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-_RETRIES, _TIMEOUT = "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"  # which a user may set
-# MLflow's own values let a call to a server that is down last four minutes. The first retry comes without a pause.
+_RETRIES, _TIMEOUT = (
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT",
+)  # which a user may set
+# MLflow's own values let a call to a server that is down last four minutes. The first retry comes
+# without a pause.
 _PATIENCE = {_RETRIES: "1", _TIMEOUT: "10"}
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 RUN_TAG = "tfbench.run_id"
@@ -34,7 +41,7 @@ MAX_TWINS = 10  # of a run, that are looked for
 
 
 def set_up_mlflow() -> None:
-    """Imports MLflow, so that it says nothing unasked, and sets for how long it waits for a server."""
+    """Imports MLflow, silences it, and sets how long it waits for a server."""
     os.environ.update({**_PATIENCE, **os.environ, **_SETTINGS})
     import mlflow  # noqa: F401  # sets up its loggers, which must not happen after ours
 
@@ -43,7 +50,7 @@ def set_up_mlflow() -> None:
 
 
 def find_patience() -> float:
-    """Returns for how many seconds MLflow waits for a server that does not answer, with its retries.
+    """Returns how many seconds MLflow waits for a silent server, with retries.
 
     Raises:
         TrackingError: Its variables hold no numbers.
@@ -71,14 +78,21 @@ def explained(uri: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # A driver of another database may not be installed, and what a server says need not be UTF-8 or JSON.
-        is_known = isinstance(error, OSError | sqlite3.Error | ImportError | UnicodeError | json.JSONDecodeError)
-        if not is_known and not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
+        # A driver of another database may not be installed, and what a server says need not be
+        # UTF-8 or JSON.
+        is_known = isinstance(
+            error, OSError | sqlite3.Error | ImportError | UnicodeError | json.JSONDecodeError
+        )
+        if not is_known and not type(error).__module__.startswith(
+            ("mlflow.", "sqlalchemy.", "alembic.")
+        ):
             raise
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
         if "timed out" in text and is_server(uri):
             raise silent_server(uri, remedy) from None
-        raise TrackingError(f"MLflow at {without_secrets(uri)}: {cut(without_secrets(text), 400)}. {remedy}") from None
+        raise TrackingError(
+            f"MLflow at {without_secrets(uri)}: {cut(without_secrets(text), 400)}. {remedy}"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -101,7 +115,10 @@ def silent_server(uri: str, remedy: str) -> SilentServerError:
 
 
 def get_run(client: "MlflowClient", mlflow_id: str, run_id: str) -> "Run | None":
-    """Returns a run by MLflow's id for it, if it is that run: a database made anew may give an old id to another."""
+    """Returns a run by MLflow's id for it, if it is that run.
+
+    A database made anew may give an old id to another.
+    """
     from mlflow.exceptions import MlflowException
 
     try:
@@ -114,16 +131,27 @@ def get_run(client: "MlflowClient", mlflow_id: str, run_id: str) -> "Run | None"
 
 
 def search_run(client: "MlflowClient", experiment_id: str, run_id: str) -> "Run | None":
-    """Finds a run by its tag; of several, which calls made whose answers came too late, the fullest.
+    """Finds a run by its tag.
 
-    What is empty beside it is deleted, where the user may do that. One that its user deleted counts where
-    no other is there.
+    Of several, which calls made whose answers came too late, the fullest.
+
+    What is empty beside it is deleted, where the user may do that. One that its user deleted counts
+    where no other is there.
     """
     from mlflow.entities import ViewType
     from mlflow.exceptions import MlflowException
 
-    found = client.search_runs([experiment_id], f"tags.`{RUN_TAG}` = '{run_id}'", ViewType.ALL, MAX_TWINS)
-    found = sorted(found, key=lambda run: (run.info.lifecycle_stage == "deleted", not run.data.params, run.info.run_id))
+    found = client.search_runs(
+        [experiment_id], f"tags.`{RUN_TAG}` = '{run_id}'", ViewType.ALL, MAX_TWINS
+    )
+    found = sorted(
+        found,
+        key=lambda run: (
+            run.info.lifecycle_stage == "deleted",
+            not run.data.params,
+            run.info.run_id,
+        ),
+    )
     for run in found[1:]:
         if run.info.lifecycle_stage == "active" and not run.data.params:
             with contextlib.suppress(MlflowException):  # its user may not delete runs
@@ -184,7 +212,10 @@ def log_whole(
 
 
 def metrics_at(values: Mapping[str, float], *, timestamp: int, step: int = 0) -> "list[Metric]":
-    """Times come from the run, never from the clock: MLflow passes over what it has with the same time and value."""
+    """Times come from the run, never from the clock.
+
+    MLflow passes over what it has with the same time and value.
+    """
     from mlflow.entities import Metric
 
     return [Metric(name, value, timestamp, step) for name, value in values.items()]
@@ -204,7 +235,10 @@ def write_view(client: "MlflowClient", experiment: "Experiment", view: "View") -
 
 
 def end_of(result: RunResult) -> float:
-    """Returns when a run ended, in seconds since 1970; of one that was cut off, when its last epoch did."""
+    """Returns when a run ended, in seconds since 1970.
+
+    Of one that was cut off, when its last epoch did.
+    """
     last = result.epochs[-1].finished_at if result.epochs else result.request.created
     return result.ended_at if result.ended_at is not None else last
 

@@ -1,4 +1,7 @@
-"""What MLflow is told of a sweep once its runs are made: its view, a run a curve, what the runs say of each other."""
+"""What MLflow is told of a sweep once its runs are made.
+
+Its view, a run a curve, what the runs say of each other.
+"""
 
 import hashlib
 import json
@@ -14,7 +17,13 @@ from tfbench.report.figures import SETUP_COLORS, write_plots
 from tfbench.report.formats import format_speed
 from tfbench.schema import to_plain
 from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS
-from tfbench.tracking.mlflow_calls import create_run, log_whole, metrics_at, milliseconds, write_view
+from tfbench.tracking.mlflow_calls import (
+    create_run,
+    log_whole,
+    metrics_at,
+    milliseconds,
+    write_view,
+)
 from tfbench.tracking.mlflow_view import RESULT_TAG, param_of, search_filter, sweep_view
 from tfbench.tracking.tracker import Curve
 from tfbench.wording import cut, markdown_text
@@ -24,7 +33,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment, Run
 
 MAX_FOUND = 50_000  # runs of a search
-CURVE_TAG = "tfbench.curve"  # what a curve was drawn of: one that changes is made anew, since MLflow keeps every value
+# what a curve was drawn of: one that changes is made anew, since MLflow keeps every value
+CURVE_TAG = "tfbench.curve"
 _SHADES = ((0, 0.0), (255, 0.55), (0, 0.5), (255, 0.8))  # towards black or white, and how far
 _PARENT_TAG = "mlflow.parentRunId"
 
@@ -39,13 +49,16 @@ def write_sweep(
 ) -> frozenset[str]:
     """Writes all that shows a sweep, only what is not there yet; nothing where none of its runs is.
 
-    Plots are in `folder` until they are sent, where `sweep_log.remove_leftovers` finds what a kill leaves of them.
+    Plots are in `folder` until they are sent, where `sweep_log.remove_leftovers` finds what a kill
+    leaves of them.
 
     Returns:
         tfbench's own ids of the sweep's runs that are there.
     """
     found = _search(client, experiment, plan)
-    runs = {run.data.tags["tfbench.run_id"]: run for run in found if "tfbench.run_id" in run.data.tags}
+    runs = {
+        run.data.tags["tfbench.run_id"]: run for run in found if "tfbench.run_id" in run.data.tags
+    }
     if not runs:
         return frozenset()
     write_view(client, experiment, sweep_view(plan, curves))
@@ -59,57 +72,85 @@ def write_sweep(
         _set_tags(client, parent, {"mlflow.note.content": note})
         for run in (runs[run_id] for run_id in curve.run_ids if run_id in runs):
             # A user may have chosen another one.
-            color = {COLOR_TAG: _color(curve)} if run.data.tags.get(COLOR_TAG) in SETUP_COLORS else {}
+            color = (
+                {COLOR_TAG: _color(curve)} if run.data.tags.get(COLOR_TAG) in SETUP_COLORS else {}
+            )
             _set_tags(client, run, {_PARENT_TAG: parent.info.run_id} | color)
         parents.append(parent)
     for outdated in drawn:
         client.delete_run(outdated)
-    for curve, parent in zip(curves, parents, strict=True):  # last: the curves are there even if no files can be stored
+    for curve, parent in zip(
+        curves, parents, strict=True
+    ):  # last: the curves are there even if no files can be stored
         if not parent.data.tags[CURVE_TAG]:
-            with tempfile.TemporaryDirectory(prefix=f"{plan.sweep_id}.", suffix=".part", dir=folder) as part:
+            with tempfile.TemporaryDirectory(
+                prefix=f"{plan.sweep_id}.", suffix=".part", dir=folder
+            ) as part:
                 write_plots(curve.plots, Path(part))
                 client.log_artifacts(parent.info.run_id, part)
-            client.set_tag(parent.info.run_id, CURVE_TAG, _mark(curve))  # one that was not ended is made anew
+            client.set_tag(
+                parent.info.run_id, CURVE_TAG, _mark(curve)
+            )  # one that was not ended is made anew
     return frozenset(runs)
 
 
 def _search(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan) -> "list[Run]":
-    return list(client.search_runs([experiment.experiment_id], search_filter(plan.sweep_id), max_results=MAX_FOUND))
+    return list(
+        client.search_runs(
+            [experiment.experiment_id], search_filter(plan.sweep_id), max_results=MAX_FOUND
+        )
+    )
 
 
 def _mark(curve: Curve) -> str:
     return hashlib.sha256(json.dumps(to_plain(curve), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, curve: Curve, at: int) -> "Run":
+def _create(
+    client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, curve: Curve, at: int
+) -> "Run":
     tags = {
         SWEEP_TAG: plan.sweep_id,
         "tfbench.recipe": plan.recipe_name,
         "mlflow.source.name": "tfbench",
         COLOR_TAG: _color(curve),
         ROUND_TAG: "all",
-        RESULT_TAG: cut("; ".join(f"{x:,}: {_say(curve, x)}" for x in curve.points), MAX_TAG_CHARACTERS),
+        RESULT_TAG: cut(
+            "; ".join(f"{x:,}: {_say(curve, x)}" for x in curve.points), MAX_TAG_CHARACTERS
+        ),
         CURVE_TAG: "",
     }
 
     def find() -> "Run | None":
-        begun = [run for run in _search(client, experiment, plan) if run.data.tags.get(CURVE_TAG) == ""]
+        begun = [
+            run for run in _search(client, experiment, plan) if run.data.tags.get(CURVE_TAG) == ""
+        ]
         return next((run for run in begun if run.info.run_name == curve.name), None)
 
     run = create_run(client, find, experiment.experiment_id, at, tags, curve.name)
-    client.set_terminated(run.info.run_id, status="FINISHED", end_time=at)  # it is no measurement under way
-    log_whole(client, run.info.run_id, params={param_of(key): value for key, value in curve.labels.items()})
+    client.set_terminated(
+        run.info.run_id, status="FINISHED", end_time=at
+    )  # it is no measurement under way
+    log_whole(
+        client,
+        run.info.run_id,
+        params={param_of(key): value for key, value in curve.labels.items()},
+    )
     known = [x for x, figures in curve.points.items() if "speedup_low" in figures]
     for x, figures in curve.points.items():
         is_gap = x in curve.inconclusive and known and min(known) < x < max(known)
-        values = {**dict.fromkeys(CURVE_METRICS, math.nan), **figures} if is_gap else figures  # NaN ends a line there
+        values = (
+            {**dict.fromkeys(CURVE_METRICS, math.nan), **figures} if is_gap else figures
+        )  # NaN ends a line there
         metrics = {curve_metric(name, curve.over): value for name, value in values.items()}
         log_whole(client, run.info.run_id, metrics=metrics_at(metrics, timestamp=at, step=x))
     return run
 
 
 def _set_tags(client: "MlflowClient", run: "Run", tags: Mapping[str, str]) -> None:
-    if changed := {name: value for name, value in tags.items() if run.data.tags.get(name, "") != value}:
+    if changed := {
+        name: value for name, value in tags.items() if run.data.tags.get(name, "") != value
+    }:
         log_whole(client, run.info.run_id, tags=changed)
 
 
@@ -118,12 +159,21 @@ def _say(curve: Curve, x: int) -> str:
     figures = curve.points[x]
     speed = f"{format_speed(figures['samples_per_second'])} samples/s"
     if "speedup_low" in figures:
-        return f"{speed}, {figures['speedup']:.2f}x [{figures['speedup_low']:.2f}, {figures['speedup_high']:.2f}]"
+        return (
+            f"{speed}, {figures['speedup']:.2f}x [{figures['speedup_low']:.2f},"
+            f" {figures['speedup_high']:.2f}]"
+        )
     return f"{speed}, ratio inconclusive" if x in curve.inconclusive else speed
 
 
 def _color(curve: Curve) -> str:
-    """Returns the colour of its setup; lighter or darker for further networks, so that their lines are told apart."""
-    color, to, share = SETUP_COLORS[curve.place % len(SETUP_COLORS)], *_SHADES[curve.shade % len(_SHADES)]
+    """Returns the colour of its setup.
+
+    Lighter or darker for further networks, so that their lines are told apart.
+    """
+    color, to, share = (
+        SETUP_COLORS[curve.place % len(SETUP_COLORS)],
+        *_SHADES[curve.shade % len(_SHADES)],
+    )
     parts = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
     return "#" + "".join(f"{round(part + share * (to - part)):02x}" for part in parts)

@@ -1,6 +1,9 @@
-"""`python -m tfbench.tracking.mlflow_tracker`: brings MLflow up to journals of runs when it is asked to.
+"""`python -m tfbench.tracking.mlflow_tracker`.
 
-It is asked by a `tfbench.tracking.tracker.Tracker`, over a socket that it inherits, and ends with it.
+Brings MLflow up to journals of runs when it is asked to.
+
+It is asked by a `tfbench.tracking.tracker.Tracker`, over a socket that it inherits, and ends with
+it.
 """
 
 import collections
@@ -64,14 +67,20 @@ class MlflowTracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where it is noted which MLflow run stands for which run.
-        bounded: Ends a server's call that lasts too long, which takes so many seconds more than its patience.
+        bounded: Ends a server's call that lasts too long, which takes so many seconds more than its
+            patience.
 
     Raises:
-        TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
+        TrackingError: The tracking URI can be none; whether anything answers there is not asked
+            yet.
     """
 
     def __init__(
-        self, tracking_uri: str, experiment: str, store: Store, bounded: Bounded = contextlib.nullcontext
+        self,
+        tracking_uri: str,
+        experiment: str,
+        store: Store,
+        bounded: Bounded = contextlib.nullcontext,
     ) -> None:
         require_address(tracking_uri)
         self._database = database_of(tracking_uri)
@@ -108,12 +117,16 @@ class MlflowTracker:
         """Brings MLflow up to the journal of a run that is over, and notes that it was wholly sent.
 
         Raises:
-            TrackingError: The journal cannot be read or has no end yet, or the server, or the disk, cannot take it.
+            TrackingError: The journal cannot be read or has no end yet, or the server, or the disk,
+                cannot take it.
         """
         path = self._store.journal_path(run_id)
         result = read_run(path)
         if result.exit is None:
-            raise TrackingError(f"run {run_id}: its journal has no end; `{self._store.command('recover')}` writes one.")
+            raise TrackingError(
+                f"run {run_id}: its journal has no end; `{self._store.command('recover')}` writes"
+                " one."
+            )
         summary = summarize_run(result)
         try:
             size = path.stat().st_size
@@ -122,14 +135,21 @@ class MlflowTracker:
                 write_files(result, summary, path, Path(folder), tracked)
                 self.finish(result, Path(folder))
             state = self._store.read_state(run_id) or self._store.default_state
-            self._store.write_state(run_id, dataclasses.replace(state, run=tracked, projected_bytes=size))
+            self._store.write_state(
+                run_id, dataclasses.replace(state, run=tracked, projected_bytes=size)
+            )
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
-            raise TrackingError(f"run {run_id}: {error.strerror or error}{where}. {self._recover}") from error
+            raise TrackingError(
+                f"run {run_id}: {error.strerror or error}{where}. {self._recover}"
+            ) from error
         return tracked
 
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
-        """Brings the MLflow run up to `result`, creating it first; sends only what was not sent before."""
+        """Brings the MLflow run up to `result`, creating it first.
+
+        Sends only what was not sent before.
+        """
         with self._asking():
             run = self._runs.get(result.request.run_id) or self._attach(result)
             if not _is_deleted(run):
@@ -137,32 +157,47 @@ class MlflowTracker:
             return self._place_of(run)
 
     def finish(self, result: RunResult, files: Path) -> None:
-        """Ends the MLflow run that was brought up to `result`, which is over, and adds all files of a folder to it."""
+        """Ends an MLflow run and adds all files of a folder to it.
+
+        The run is over and was brought up to `result` before.
+        """
         size = sum(path.stat().st_size for path in files.rglob("*") if path.is_file())
         run = self._runs[result.request.run_id]
         if _is_deleted(run):
             return
         with self._asking(more=size / _BYTES_PER_SECOND):
             client, mlflow_id = self._connected(), run.info.run_id
-            if not self._database:  # at which a call that was given up may have made a second run since
+            if (
+                not self._database
+            ):  # at which a call that was given up may have made a second run since
                 search_run(client, run.info.experiment_id, result.request.run_id)
             # Before the files: the status is true even if the files cannot be stored.
-            client.set_terminated(mlflow_id, status=result.status, end_time=milliseconds(end_of(result)))
+            client.set_terminated(
+                mlflow_id, status=result.status, end_time=milliseconds(end_of(result))
+            )
             client.log_artifacts(mlflow_id, str(files))
 
-    def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
-        """Writes the view of a sweep into the experiment, and what is known since all of its runs are made.
+    def show_sweep(
+        self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]
+    ) -> TrackedSweep:
+        """Writes the view and the findings of a finished sweep into the experiment.
 
         Nothing is written where no run of it is.
         """
         again = self._store.command("ui", "--sweep", plan.sweep_id)
         num_runs = sum(len(curve.run_ids) for curve in curves)
-        with self._asking(f"Nothing measured is lost; `{again}` tries again.", num_runs * _SECONDS_PER_RUN):
-            experiment = self._find_experiment() if not self._database or self._database.exists() else None
+        with self._asking(
+            f"Nothing measured is lost; `{again}` tries again.", num_runs * _SECONDS_PER_RUN
+        ):
+            experiment = (
+                self._find_experiment() if not self._database or self._database.exists() else None
+            )
             if experiment is None:
                 return TrackedSweep(experiment_id="", run_ids=frozenset())
             folder = self._store.root / sweep_log.FOLDER
-            run_ids = mlflow_sweep.write_sweep(self._connected(), experiment, plan, curves, verdict, folder)
+            run_ids = mlflow_sweep.write_sweep(
+                self._connected(), experiment, plan, curves, verdict, folder
+            )
             return TrackedSweep(experiment_id=str(experiment.experiment_id), run_ids=run_ids)
 
     def _connected(self) -> "MlflowClient":
@@ -172,7 +207,9 @@ class MlflowTracker:
             if self._database:
                 if not self._database.exists():
                     database.create(self._database)
-                database.experiment_ids(self._database)  # of a damaged file, MLflow would try again for minutes
+                database.experiment_ids(
+                    self._database
+                )  # of a damaged file, MLflow would try again for minutes
                 if self._database == self._store.database.absolute():
                     database.relocate(self._database, self._store.artifacts)
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
@@ -185,8 +222,14 @@ class MlflowTracker:
         for epoch in result.epochs[self._num_epochs[run_id] :]:
             at = milliseconds(epoch.finished_at)
             metrics += metrics_at(fields.epoch_metrics(epoch), timestamp=at, step=epoch.epoch)
-        params = {key: value for key, value in fields.params(result).items() if key not in known.params}
-        tags = {key: value for key, value in fields.tags(result, summary).items() if known.tags.get(key) != value}
+        params = {
+            key: value for key, value in fields.params(result).items() if key not in known.params
+        }
+        tags = {
+            key: value
+            for key, value in fields.tags(result, summary).items()
+            if known.tags.get(key) != value
+        }
         if fields.COLOR_TAG in known.tags:  # a user of MLflow may have chosen another one
             tags.pop(fields.COLOR_TAG, None)
         log_whole(self._connected(), run.info.run_id, metrics=metrics, params=params, tags=tags)
@@ -195,7 +238,10 @@ class MlflowTracker:
         known.tags.update(tags)
 
     def _attach(self, result: RunResult) -> "Run":
-        """Finds the MLflow run that stands for a result, or creates it: by its noted id, whatever its experiment is."""
+        """Finds the MLflow run that stands for a result, or creates it.
+
+        By its noted id, whatever its experiment is.
+        """
         run_id = result.request.run_id
         client, state, run = self._connected(), self._store.read_state(run_id), None
         if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
@@ -203,7 +249,9 @@ class MlflowTracker:
         if run is None:
             experiment_id, at = self._resolve_experiment(), milliseconds(result.request.created)
             find = functools.partial(search_run, client, experiment_id, run_id)
-            run = find() or create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, fields.run_name(result))
+            run = find() or create_run(
+                client, find, experiment_id, at, {RUN_TAG: run_id}, fields.run_name(result)
+            )
         self._runs[run_id] = run
         tracked = self._place_of(run)
         if state is None or state.run != tracked:
@@ -213,10 +261,15 @@ class MlflowTracker:
 
     def _place_of(self, run: "Run") -> TrackedRun:
         uri = without_secrets(self._uri)
-        return TrackedRun(tracking_uri=uri, experiment_id=run.info.experiment_id, run_id=run.info.run_id)
+        return TrackedRun(
+            tracking_uri=uri, experiment_id=run.info.experiment_id, run_id=run.info.run_id
+        )
 
     def _resolve_experiment(self) -> str:
-        """Returns the experiment's id; makes the experiment and its pre-set view where they are missing."""
+        """Returns the experiment's id.
+
+        Makes the experiment and its pre-set view where they are missing.
+        """
         if self._experiment_id is None:
             from mlflow.exceptions import MlflowException
 
@@ -234,7 +287,8 @@ class MlflowTracker:
             if experiment is None:
                 where = f"{without_secrets(self._uri)}: experiment '{self._experiment}'"
                 raise TrackingError(
-                    f"{where} exists, but MLflow does not return it. Name another one with --experiment."
+                    f"{where} exists, but MLflow does not return it. Name another one with"
+                    " --experiment."
                 )
             write_view(client, experiment, OVERVIEW)
             self._experiment_id = str(experiment.experiment_id)
@@ -244,8 +298,8 @@ class MlflowTracker:
         experiment = self._connected().get_experiment_by_name(self._experiment)
         if experiment is not None and experiment.lifecycle_stage == "deleted":
             raise TrackingError(
-                f"{without_secrets(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
-                "name another one with --experiment."
+                f"{without_secrets(self._uri)}: experiment '{self._experiment}' was deleted."
+                " Restore it in MLflow, or name another one with --experiment."
             )
         return experiment
 
@@ -271,7 +325,10 @@ def main() -> None:
 
         @contextlib.contextmanager
         def bounded(more: float) -> Iterator[None]:
-            """Ends this process with its call: a server that says a little now and then could keep it for ever."""
+            """Ends this process with its call.
+
+            A server that says a little now and then could keep it for ever.
+            """
 
             def give_up() -> None:
                 connection.send((False, silent_server(uri, describe_recovery(uri, Store(root)))))
@@ -284,7 +341,9 @@ def main() -> None:
             finally:
                 timer.cancel()
 
-        tracker = MlflowTracker(uri, experiment, Store(root), bounded if is_server(uri) else contextlib.nullcontext)
+        tracker = MlflowTracker(
+            uri, experiment, Store(root), bounded if is_server(uri) else contextlib.nullcontext
+        )
         while True:
             method, arguments = connection.recv()
             connection.send(_answer(getattr(tracker, method), arguments))
@@ -297,7 +356,9 @@ def _answer(asked: Callable[..., Any], arguments: Iterable[Any]) -> tuple[bool, 
     except (TfbenchError, OSError) as error:
         return False, error
     except Exception as error:  # a bug, whose place is here
-        return False, RuntimeError(without_secrets(f"{error}\n\nIn MLflow's process:\n{traceback.format_exc()}"))
+        return False, RuntimeError(
+            without_secrets(f"{error}\n\nIn MLflow's process:\n{traceback.format_exc()}")
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Views that MLflow opens on: which runs, which columns, which charts.
 
-MLflow keeps a shared view as an experiment's tag and opens it when the address names its key. The format is MLflow's
-own and not documented; `tests/integration/test_ui_browser.py` looks at the rendered page.
+MLflow keeps a shared view as an experiment's tag and opens it when the address names its key. The
+format is MLflow's own and not documented; `tests/integration/test_ui_browser.py` looks at the
+rendered page.
 """
 
 import base64
@@ -23,7 +24,11 @@ MADE_AT = 1_767_225_600_000  # 2026-01-01, ms: constant, so that two processes w
 
 SPEED = "samples_per_second"
 # Of which metric each is: MLflow's scatter charts have no logarithmic axes.
-NUM_PARAMETERS, BATCH_SIZE, LOG_SPEED = "parameters as log10", "batch size as log2", "samples per second as log10"
+NUM_PARAMETERS, BATCH_SIZE, LOG_SPEED = (
+    "parameters as log10",
+    "batch size as log2",
+    "samples per second as log10",
+)
 AXES = {
     NUM_PARAMETERS: ("num_parameters", math.log10),
     BATCH_SIZE: ("global_batch_size", math.log2),
@@ -38,7 +43,8 @@ Chart = dict[str, Any]
 class View:
     """A view of an experiment's runs.
 
-    `columns` are as MLflow writes them: "params.`strategy`". `search` is a filter as its search takes it.
+    `columns` are as MLflow writes them: "params.`strategy`". `search` is a filter as its search
+    takes it.
     """
 
     key: str  # letters, digits and "_.-"; tells views of an experiment apart
@@ -47,14 +53,21 @@ class View:
     charts: Sequence[Chart]
     wide_charts: Sequence[Chart] = ()  # before these, which are folded away then
     search: str = ""
-    is_nested: bool = False  # runs below their parents, folded away with their points until somebody opens them
+    is_nested: bool = (
+        False  # runs below their parents, folded away with their points until somebody opens them
+    )
     made_at: int = MADE_AT  # ms since 1970
 
     @property
     def tag(self) -> tuple[str, str]:
         """The name and value of the experiment's tag."""
         packed = base64.b64encode(zlib.compress(json.dumps(self._state()).encode(), 9)).decode()
-        view = {"name": self.name, "createdAt": self.made_at, "updatedAt": self.made_at, "state": f"deflate;{packed}"}
+        view = {
+            "name": self.name,
+            "createdAt": self.made_at,
+            "updatedAt": self.made_at,
+            "state": f"deflate;{packed}",
+        }
         return f"mlflow.sharedViewState.{self.key}", json.dumps(view)
 
     def url(self, base: str, experiment_id: str) -> str:
@@ -64,7 +77,8 @@ class View:
             base: Of the server, for example "http://127.0.0.1:5000".
             experiment_id: MLflow's id of an experiment that carries the tag.
         """
-        # A filter in the address would make MLflow pass the view over; without the workflow it opens on another page.
+        # A filter in the address would make MLflow pass the view over; without the workflow it
+        # opens on another page.
         query = f"viewStateShareKey={self.key}&compareRunsMode=CHART&workflowType=machine_learning"
         return f"{base.rstrip('/')}/#/experiments/{experiment_id}/runs?{query}"
 
@@ -72,7 +86,8 @@ class View:
         sections = self._sections()
         return {
             "searchFilter": self.search,
-            # MLflow nests what is ordered by time alone, and shows the fastest first of what is not.
+            # MLflow nests what is ordered by time alone, and shows the fastest first of what is
+            # not.
             "orderByKey": "attributes.start_time" if self.is_nested else f"metrics.`{SPEED}`",
             "orderByAsc": self.is_nested,
             "startTime": "ALL",
@@ -107,19 +122,43 @@ class View:
         }
 
     def _sections(self) -> list[tuple[dict[str, Any], Sequence[Chart]]]:
-        """Returns sections of the page with their charts: legends need the width, which names of setups fill."""
+        """Returns sections of the page with their charts.
+
+        Legends need the width, which names of setups fill.
+        """
         common = {"isReordered": False, "cardHeight": 420}  # pixels
-        small = {"uuid": self.key, "columns": 2, **common}  # in MLflow's three, axis titles are cut off
+        small = {
+            "uuid": self.key,
+            "columns": 2,
+            **common,
+        }  # in MLflow's three, axis titles are cut off
         if not self.wide_charts:
             return [({**small, "name": self.name, "display": True}, self.charts)]
-        wide = {"uuid": f"{self.key}-wide", "columns": 1, **common, "name": self.name, "display": True}
-        rest = {**small, "name": "Single runs: unfold them in the list", "display": False}  # empty until then
+        wide = {
+            "uuid": f"{self.key}-wide",
+            "columns": 1,
+            **common,
+            "name": self.name,
+            "display": True,
+        }
+        rest = {
+            **small,
+            "name": "Single runs: unfold them in the list",
+            "display": False,
+        }  # empty until then
         return [(wide, self.wide_charts), (rest, self.charts)]
 
 
 def scatter(x: str, y: str) -> Chart:
-    """Returns a chart of a point a run over two metrics. It has no logarithmic axes: logarithms are logged, too."""
-    return {"type": "SCATTER", "xaxis": {"key": x, "type": "METRIC"}, "yaxis": {"key": y, "type": "METRIC"}}
+    """Returns a chart of a point a run over two metrics. It has no logarithmic axes.
+
+    Logarithms are logged, too.
+    """
+    return {
+        "type": "SCATTER",
+        "xaxis": {"key": x, "type": "METRIC"},
+        "yaxis": {"key": y, "type": "METRIC"},
+    }
 
 
 def bars(metric: str) -> Chart:
@@ -128,12 +167,23 @@ def bars(metric: str) -> Chart:
 
 
 def parallel(params: Sequence[str], metrics: Sequence[str]) -> Chart:
-    """Returns a chart of a line a run through its params and metrics, coloured by the last of them."""
-    return {"type": "PARALLEL", "selectedParams": list(params), "selectedMetrics": list(metrics), "showAllRuns": True}
+    """Returns a parallel-coordinates chart of runs over params and metrics.
+
+    There is a line for each run, coloured by the last metric.
+    """
+    return {
+        "type": "PARALLEL",
+        "selectedParams": list(params),
+        "selectedMetrics": list(metrics),
+        "showAllRuns": True,
+    }
 
 
 def line(metric: str, *, over: str | None = None, scale: str = "linear") -> Chart:
-    """Returns a chart of a line a run: a metric of its epochs over their number, or over another metric of theirs."""
+    """Returns a chart of a line a run.
+
+    A metric of its epochs over their number, or over another metric of theirs.
+    """
     return {
         "type": "LINE",
         "metricKey": metric,
@@ -171,7 +221,9 @@ OVERVIEW = View(
         bars(SPEED),
         line("by_epoch/samples_per_second", scale="log"),
         line("val_accuracy"),
-        parallel(("model.name", "setup", "global_batch_size"), ("num_parameters", SPEED, "val_accuracy")),
+        parallel(
+            ("model.name", "setup", "global_batch_size"), ("num_parameters", SPEED, "val_accuracy")
+        ),
     ),
 )
 
@@ -187,7 +239,9 @@ def sweep_view(plan: SweepPlan, curves: "Sequence[Curve]" = ()) -> View:
     params = [*(["setup"] if len(plan.setups) > 1 else []), *map(param_of, keys)]
     charts = [bars(SPEED), parallel(params, [SPEED])]
     if not any(plan.tables.get("measurement", {}).get(name) for name in ("seconds", "steps")):
-        charts += [line(name, over="by_epoch/elapsed_seconds") for name in ("val_accuracy", "val_loss")]
+        charts += [
+            line(name, over="by_epoch/elapsed_seconds") for name in ("val_accuracy", "val_loss")
+        ]
     return View(
         key=f"tfbench-sweep-{plan.sweep_id}",
         name=f"Sweep {plan.sweep_id} of {plan.recipe_name}",
@@ -211,15 +265,26 @@ def param_of(key: str) -> str:
 
 
 def _curve_charts(curves: "Sequence[Curve]") -> list[Chart]:
-    """Returns what answers first: the means of each setup, and the ratios with their intervals where one is conclusive.
+    """Returns what answers first.
+
+    The means of each setup, and the ratios with their intervals where one is conclusive.
 
     They are lines over what was varied, or bars where nothing was.
     """
     points = [(curve.over, point) for curve in curves for point in curve.points.values()]
-    found = {name: curve_metric(name, points[0][0]) for name in CURVE_METRICS if any(name in one for _, one in points)}
+    found = {
+        name: curve_metric(name, points[0][0])
+        for name in CURVE_METRICS
+        if any(name in one for _, one in points)
+    }
     ratios = [tracked for name, tracked in found.items() if name != SPEED]
     groups = [group for group in ([found[SPEED]] if SPEED in found else [], ratios) if group]
     if all(len(curve.points) == 1 for curve in curves):
         return [bars(name) for group in groups for name in group]
-    points_too = {"xAxisScaleType": "log", "displayPoints": True}  # of sizes: both axes are logarithmic
-    return [line(group[0], scale="log") | {"selectedMetricKeys": group} | points_too for group in groups]
+    points_too = {
+        "xAxisScaleType": "log",
+        "displayPoints": True,
+    }  # of sizes: both axes are logarithmic
+    return [
+        line(group[0], scale="log") | {"selectedMetricKeys": group} | points_too for group in groups
+    ]

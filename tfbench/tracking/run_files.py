@@ -1,4 +1,7 @@
-"""Files that a run leaves: what is kept beside it where it is tracked, and what is there for its user."""
+"""Files that a run leaves.
+
+What is kept beside it where it is tracked, and what is there for its user.
+"""
 
 import json
 import shutil
@@ -15,12 +18,16 @@ from tfbench.report.run.run_document import run_document
 
 
 def write_files(
-    result: RunResult, summary: Summary, journal_path: Path, folder: Path, tracked: TrackedRun | None = None
+    result: RunResult,
+    summary: Summary,
+    journal_path: Path,
+    folder: Path,
+    tracked: TrackedRun | None = None,
 ) -> None:
     """Writes what is kept beside a tracked run: journal, result, profile, plots, trace, model.
 
-    A limited run of a sweep gets no plots: they take longer than all the rest between two runs, and the report of the
-    sweep shows its speeds and where the time went.
+    A limited run of a sweep gets no plots: they take longer than all the rest between two runs, and
+    the report of the sweep shows its speeds and where the time went.
 
     Args:
         result: A run in whatever state.
@@ -46,5 +53,8 @@ def write_files(
 
 
 def list_files(journal_path: Path) -> list[Path]:
-    """Returns what a run left for its user beside the journal: the trained model, and the picture of it."""
+    """Returns what a run left for its user beside the journal.
+
+    The trained model, and the picture of it.
+    """
     return sorted(files_folder(journal_path).glob("model.?*"))

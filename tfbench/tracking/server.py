@@ -1,7 +1,8 @@
 """MLflow's server, started for a user interface and ended with everything that it started.
 
-As a program, this is MLflow's command line, whose server imports MLflow once: `mlflow server` starts uvicorn in another
-process, which imports all of it again. That is half of the time until it answers.
+As a program, this is MLflow's command line, whose server imports MLflow once: `mlflow server`
+starts uvicorn in another process, which imports all of it again. That is half of the time until it
+answers.
 """
 
 import contextlib
@@ -35,7 +36,9 @@ _GRACE = "--timeout-graceful-shutdown 3"
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight more processes and 800 MB, for jobs that nobody starts
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": (
+        "false"
+    ),  # eight more processes and 800 MB, for jobs that nobody starts
 }
 
 
@@ -43,7 +46,8 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
     """Returns a port to listen on: the one that is wanted, or the first free one from 5000 on.
 
     Raises:
-        TrackingError: The wanted port, or every one that was tried, is in use; or it cannot be listened on.
+        TrackingError: The wanted port, or every one that was tried, is in use; or it cannot be
+            listened on.
     """
     ports = range(DEFAULT_PORT, DEFAULT_PORT + TRIED_PORTS) if wanted is None else [wanted]
     for port in ports:
@@ -60,22 +64,36 @@ def public_name(host: str) -> str:
 
 @contextlib.contextmanager
 def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Popen[bytes]]":
-    """Runs MLflow's server on a store for as long as the context lasts; it answers when the context begins.
+    """Runs MLflow's server on a store for as long as the context lasts.
+
+    It answers when the context begins.
 
     Args:
         store: Whose database it shows.
         port: To listen on.
-        host: Address to listen on. MLflow answers to no names but those of this machine, whatever the address: a page
-            of somebody else's that a user has open could ask it otherwise.
+        host: Address to listen on. MLflow answers to no names but those of this machine, whatever
+            the address: a page of somebody else's that a user has open could ask it otherwise.
 
     Raises:
         TrackingError: The server did not start; with what it wrote last.
     """
     with contextlib.suppress(sqlite3.Error):  # one that may only be read is shown as it is
         database.relocate(store.database, store.artifacts)
-    arguments = ["server", "--host", host, "--port", str(port), "--workers", "1", "--uvicorn-opts", _GRACE]
+    arguments = [
+        "server",
+        "--host",
+        host,
+        "--port",
+        str(port),
+        "--workers",
+        "1",
+        "--uvicorn-opts",
+        _GRACE,
+    ]
     if host != HOST:
-        names = [end for name in _own_names(host) for end in (f"{name}:{port}", name)]  # browsers leave port 80 out
+        names = [
+            end for name in _own_names(host) for end in (f"{name}:{port}", name)
+        ]  # browsers leave port 80 out
         arguments += ["--allowed-hosts", ",".join(names)]
         arguments += ["--cors-allowed-origins", ",".join(f"http://{name}" for name in names)]
     arguments += ["--backend-store-uri", store.tracking_uri]
@@ -83,8 +101,11 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
     with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
         log = Path(folder) / "server.log"
         with log.open("wb") as output:
-            # In a folder of its own: MLflow makes files in the current one, and uvicorn imports from it.
-            process = children.start(__name__, arguments, output=output, folder=folder, settings=_SETTINGS)
+            # In a folder of its own: MLflow makes files in the current one, and uvicorn imports
+            # from it.
+            process = children.start(
+                __name__, arguments, output=output, folder=folder, settings=_SETTINGS
+            )
         try:
             _wait_until_it_answers(process, HOST if host == _ALL_ADDRESSES else host, port, log)
             yield process
@@ -99,7 +120,10 @@ def _own_names(host: str) -> list[str]:
     names = ["localhost", HOST, host, socket.gethostname(), socket.getfqdn()]
     if host == _ALL_ADDRESSES:
         names += [
-            one.address for found in psutil.net_if_addrs().values() for one in found if one.family == socket.AF_INET
+            one.address
+            for found in psutil.net_if_addrs().values()
+            for one in found
+            if one.family == socket.AF_INET
         ]
     return list(dict.fromkeys(name.lower() for name in names))  # as browsers send them
 
@@ -114,22 +138,30 @@ def _is_free(port: int, host: str) -> bool:
                 return False
             why = getattr(error, "strerror", None) or error
             raise TrackingError(
-                f"host {host}, port {port}: cannot listen there: {why}. A host is an IPv4 address or a name of this "
-                "machine; 0.0.0.0 means all of them."
+                f"host {host}, port {port}: cannot listen there: {why}. A host is an IPv4 address"
+                " or a name of this machine; 0.0.0.0 means all of them."
             ) from error
         return True
 
 
-def _wait_until_it_answers(process: "subprocess.Popen[bytes]", host: str, port: int, log: Path) -> None:
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a user's proxy does not know this machine
+def _wait_until_it_answers(
+    process: "subprocess.Popen[bytes]", host: str, port: int, log: Path
+) -> None:
+    direct = urllib.request.build_opener(
+        urllib.request.ProxyHandler({})
+    )  # a user's proxy does not know this machine
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), direct.open(f"http://{host}:{port}/health", timeout=5):
             return
         time.sleep(POLL_SECONDS)
     # It ends with code 0 when the port is in use: somebody took it since it was looked at.
-    tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LOG_LINES:])
-    raise TrackingError(f"MLflow's server did not start on port {port} of {host}. It wrote last:\n{tail}")
+    tail = "\n".join(
+        log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LOG_LINES:]
+    )
+    raise TrackingError(
+        f"MLflow's server did not start on port {port} of {host}. It wrote last:\n{tail}"
+    )
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

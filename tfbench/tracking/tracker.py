@@ -1,4 +1,7 @@
-"""What the rest of tfbench asks of MLflow, which a process of its own imports: that takes seconds."""
+"""What the rest of tfbench asks of MLflow, which a process of its own imports.
+
+That takes seconds.
+"""
 
 import collections
 import dataclasses
@@ -26,7 +29,10 @@ _POLL_SECONDS = 0.2
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class TrackedSweep:
-    """Where a tracking server shows a sweep; `run_ids`, tfbench's own, are of the runs that it has."""
+    """Where a tracking server shows a sweep.
+
+    `run_ids`, tfbench's own, are of the runs that it has.
+    """
 
     experiment_id: str
     run_ids: frozenset[str]
@@ -40,7 +46,9 @@ class Curve:
     place: int  # of its colour
     shade: int = 0  # of that colour, which networks under one setup share
     over: str  # what was varied, in words
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)  # its setup, and what its runs share, by key
+    labels: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # its setup, and what its runs share, by key
     points: Mapping[int, Mapping[str, float]]  # `metrics.CURVE_METRICS` by its values, ascending
     run_ids: tuple[str, ...]  # tfbench's own, of the runs that it sums up
     inconclusive: tuple[int, ...] = ()  # points whose ratio is not shown
@@ -48,7 +56,9 @@ class Curve:
 
 
 class Tracker:
-    """MLflow of one address and experiment; its process starts when it is first asked, and ends with this.
+    """MLflow of one address and experiment.
+
+    Its process starts when it is first asked, and ends with this.
 
     Args:
         tracking_uri: Of a server, or of a database.
@@ -56,7 +66,8 @@ class Tracker:
         store: Where the journals are, and where it is noted which MLflow run stands for which run.
 
     Raises:
-        TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
+        TrackingError: The tracking URI can be none; whether anything answers there is not asked
+            yet.
     """
 
     def __init__(self, tracking_uri: str, experiment: str, store: Store) -> None:
@@ -64,7 +75,9 @@ class Tracker:
         self._place = (tracking_uri, experiment, store.root)
         self._recover = describe_recovery(tracking_uri, store)
         self._child: _Child | None = None
-        self._silence: tuple[float, SilentServerError] | None = None  # until when the server is not asked, and why
+        self._silence: tuple[float, SilentServerError] | None = (
+            None  # until when the server is not asked, and why
+        )
 
     def prepare(self) -> None:
         """Has MLflow imported and connected; a database that is not there yet is not made.
@@ -75,19 +88,32 @@ class Tracker:
         self._ask("prepare")
 
     def project(self, run_id: str) -> TrackedRun:
-        """Brings MLflow up to a run that is over, whose journal tells all; a second call changes nothing."""
+        """Brings MLflow up to a run that is over, whose journal tells all.
+
+        A second call changes nothing.
+        """
         return cast(TrackedRun, self._ask("project", run_id))
 
-    def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
-        """Writes what shows a sweep by itself, and what its runs say together; a second call changes nothing."""
+    def show_sweep(
+        self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]
+    ) -> TrackedSweep:
+        """Writes what shows a sweep by itself, and what its runs say together.
+
+        A second call changes nothing.
+        """
         while self._child and self._child.pending and self._child.connection.poll(0.0):
             self._take_in(0.0)
-        if self._child and self._child.pending:  # by a run that was stopped, which did not wait for the answer
+        if (
+            self._child and self._child.pending
+        ):  # by a run that was stopped, which did not wait for the answer
             raise TrackingError("MLflow has not answered yet.")
         return cast(TrackedSweep, self._ask("show_sweep", plan, curves, verdict))
 
     def begin(self, method: str, *arguments: Any) -> "Future[Any]":
-        """Asks for one of the above, or to "follow" the journal of a run under way, and waits for no answer."""
+        """Sends a request to the tracker's process and waits for no answer.
+
+        It calls one of the methods above, or "follow" for the journal of a run under way.
+        """
         answer = Future[Any]()
         if self._silence and time.monotonic() < self._silence[0]:
             answer.set_exception(self._silence[1])
@@ -98,7 +124,9 @@ class Tracker:
                 self._child = _Child(self._place)
                 weakref.finalize(self, self._child.end)
         except OSError as error:
-            answer.set_exception(TrackingError(f"MLflow's process cannot be started: {error}. {self._recover}"))
+            answer.set_exception(
+                TrackingError(f"MLflow's process cannot be started: {error}. {self._recover}")
+            )
             return answer
         self._child.pending.append(answer)
         try:
@@ -108,7 +136,7 @@ class Tracker:
         return answer
 
     def has_answered(self, answer: "Future[Any]", within_seconds: float = 0.0) -> bool:
-        """Says whether it is known what came of something begun, and waits for that no longer than it may."""
+        """Says whether a request was answered, and waits at most `within_seconds`."""
         if not answer.done():
             self._take_in(within_seconds)
         return answer.done()
@@ -144,7 +172,9 @@ class Tracker:
         if child is None:
             return
         code = child.end()
-        gone = TrackingError(f"MLflow's process ended with exit code {code} before it had answered. {self._recover}")
+        gone = TrackingError(
+            f"MLflow's process ended with exit code {code} before it had answered. {self._recover}"
+        )
         if self._silence and time.monotonic() < self._silence[0]:  # of which it ended
             gone = self._silence[1]
         while child.pending:
@@ -162,23 +192,35 @@ class _Child:
         self.connection, its_own = multiprocessing.Pipe()
         with its_own:
             number = its_own.fileno()
-            self.process = children.start("tfbench.tracking.mlflow_tracker", [str(number)], output=2, pass_fds=[number])
+            self.process = children.start(
+                "tfbench.tracking.mlflow_tracker", [str(number)], output=2, pass_fds=[number]
+            )
         self.connection.send(place)
 
     def end(self) -> int:
-        """Ends it, which goes by itself once nobody can ask it any more, and returns its exit code."""
+        """Ends the process and returns its exit code.
+
+        It also ends by itself once nobody can ask it any more.
+        """
         if self.pending:
             self.process.kill()  # nothing else ends every call of a server
         self.connection.close()
         try:
             return self.process.wait(STOP_SECONDS)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # the latter at the end of a command that is done
+        except (
+            subprocess.TimeoutExpired,
+            KeyboardInterrupt,
+        ):  # the latter at the end of a command that is done
             self.process.kill()
             return self.process.wait()
 
 
 def describe_recovery(tracking_uri: str, store: Store) -> str:
     """Says how a run that MLflow could not be told of gets there."""
-    named = () if tracking_uri == store.tracking_uri else ("--tracking-uri", without_secrets(tracking_uri))
+    named = (
+        ()
+        if tracking_uri == store.tracking_uri
+        else ("--tracking-uri", without_secrets(tracking_uri))
+    )
     command = store.command("recover", *named)
     return f"What was measured is safe in the journal; `{command}` brings MLflow up to date later."

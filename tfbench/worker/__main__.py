@@ -1,6 +1,7 @@
 """The measuring process: `python -m tfbench.worker REQUEST.json`. Journal out, nothing printed.
 
-Its standard input is a pipe from the parent: a byte means "begin", its end means that the parent is gone.
+Its standard input is a pipe from the parent: a byte means "begin", its end means that the parent is
+gone.
 """
 
 import contextlib
@@ -33,19 +34,26 @@ def main() -> None:
     record = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     journal = Journal(Path(record["journal"]))
     breakdown = Breakdown(record.get("launched_ns") or time.perf_counter_ns())
-    # No exception until all is ready: whatever is imported by then may pass over one that comes up in its midst.
-    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_leave, args=(journal, breakdown)).start())
+    # No exception until all is ready: whatever is imported by then may pass over one that comes up
+    # in its midst.
+    signal.signal(
+        signal.SIGTERM,
+        lambda *_: threading.Thread(target=_leave, args=(journal, breakdown)).start(),
+    )
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     _go_first_when_memory_runs_out()
     start = threading.Event()
     threading.Thread(target=_follow_parent, args=(journal, start), daemon=True).start()
     exit_code = _run(record, journal, breakdown, start)
-    # Not sys.exit: TensorFlow's own teardown can crash after failed collectives, and there is nothing left to do.
+    # Not sys.exit: TensorFlow's own teardown can crash after failed collectives, and there is
+    # nothing left to do.
     sys.stderr.flush()
     os._exit(exit_code)
 
 
-def _run(record: dict[str, Any], journal: Journal, breakdown: Breakdown, start: threading.Event) -> int:
+def _run(
+    record: dict[str, Any], journal: Journal, breakdown: Breakdown, start: threading.Event
+) -> int:
     is_ready = False
 
     def wait_for_start() -> None:
@@ -70,7 +78,9 @@ def _run(record: dict[str, Any], journal: Journal, breakdown: Breakdown, start: 
         if known := error if isinstance(error, TfbenchError) else _find_lost_worker(error):
             kind = "failed" if is_ready else "rejected"
             return _record_failure(journal, kind, known, int(known.exit_code), with_traceback=False)
-        return _record_failure(journal, "failed", error, int(ExitCode.RUN_FAILED), with_traceback=True)
+        return _record_failure(
+            journal, "failed", error, int(ExitCode.RUN_FAILED), with_traceback=True
+        )
     else:
         return ExitCode.DONE
     finally:
@@ -83,21 +93,32 @@ def _record_breakdown(journal: Journal, breakdown: Breakdown) -> None:
         journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
 
 
-def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool) -> int:
+def _record_failure(
+    journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool
+) -> int:
     text = without_secrets("".join(traceback.format_exception(error))) if with_traceback else ""
     exhausted = _find_exhaustion(error) if with_traceback else None
     kind_of_error = type(error).__name__ if exhausted is None else OUT_OF_MEMORY
     message = without_secrets((exhausted or str(error)).strip()) or type(error).__name__
-    is_bug = with_traceback and not isinstance(error, OSError)  # a disk that is full or fails is none
+    is_bug = with_traceback and not isinstance(
+        error, OSError
+    )  # a disk that is full or fails is none
     # The parent keeps it for the case that the journal cannot be written.
     print(text if is_bug else f"{kind_of_error}: {message}", file=sys.stderr)  # noqa: T201
     with contextlib.suppress(OSError):
-        journal.append(kind, error={"type": kind_of_error, "message": message, "traceback": text}, exit_code=exit_code)
+        journal.append(
+            kind,
+            error={"type": kind_of_error, "message": message, "traceback": text},
+            exit_code=exit_code,
+        )
     return exit_code
 
 
 def _find_lost_worker(error: BaseException) -> MeasurementError | None:
-    """Returns what is to be said of a framework's error about another worker; None: it is of another kind."""
+    """Returns what is to be said of a framework's error about another worker; None.
+
+    It is of another kind.
+    """
     from tfbench import backends
 
     backend = backends.loaded()
@@ -105,15 +126,18 @@ def _find_lost_worker(error: BaseException) -> MeasurementError | None:
     if not told:
         return None
     return MeasurementError(
-        f"another worker ended, answers no more, or has something else to do: {told}. What it says of itself "
-        "is in its own journal."
+        f"another worker ended, answers no more, or has something else to do: {told}. What it says"
+        " of itself is in its own journal."
     )
 
 
 def _find_exhaustion(error: BaseException | None) -> str | None:
-    """Returns what an error, or one before it, says of memory that could not be had; None: it is of another kind.
+    """Returns what an error, or one before it, says of memory that could not be had; None.
 
-    On JAX, a step gives its weights away; where it fails, Keras misses them next, and that is what it raises.
+    It is of another kind.
+
+    On JAX, a step gives its weights away; where it fails, Keras misses them next, and that is what
+    it raises.
     """
     from tfbench import backends
 
@@ -149,7 +173,8 @@ def _leave(journal: Journal, breakdown: Breakdown) -> None:
 @contextlib.contextmanager
 def _end() -> Iterator[None]:
     """Ends the process after the block, whatever its main thread is at."""
-    # The main thread may hold the journal's lock in a write that hangs; the process must end all the same.
+    # The main thread may hold the journal's lock in a write that hangs; the process must end all
+    # the same.
     threading.Timer(_GRACE_SECONDS, os._exit, args=(int(ExitCode.INTERRUPTED),)).start()
     with contextlib.suppress(OSError):
         yield
@@ -157,7 +182,10 @@ def _end() -> Iterator[None]:
 
 
 def _go_first_when_memory_runs_out() -> None:
-    """Makes the kernel choose this process, not the parent or the user's others, when memory is exhausted."""
+    """Makes the kernel kill this process first when memory is exhausted.
+
+    It spares the parent and the user's other processes.
+    """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 

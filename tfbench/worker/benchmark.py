@@ -24,11 +24,12 @@ def run_benchmark(
 
     Args:
         request: The run.
-        journal: Receives "stage", "ready", "replica_check", "energy_sources", "started", "spans", "energy", "epoch",
-            "checkpoint", "stopped", "trained", "evaluation", "predictions", "input_check", "peak_check", "breakdown",
-            "note", "finished" records.
+        journal: Receives "stage", "ready", "replica_check", "energy_sources", "started", "spans",
+            "energy", "epoch", "checkpoint", "stopped", "trained", "evaluation", "predictions",
+            "input_check", "peak_check", "breakdown", "note", "finished" records.
         breakdown: Told of what takes the time; opened when the process was started.
-        wait_for_start: Called when devices, data and model are ready; returns when the measurement may begin.
+        wait_for_start: Called when devices, data and model are ready; returns when the measurement
+            may begin.
 
     Raises:
         TfbenchError: Before "ready": the run was rejected. After it: the measurement is not valid.
@@ -41,7 +42,9 @@ def run_benchmark(
         with breakdown.entry("replica_check"):
             _check_devices(prepared)
     with breakdown.entry("model"):
-        energy_meter = EnergyMeter(addresses_in_use(resolved.placement.devices, prepared.gpu_addresses))
+        energy_meter = EnergyMeter(
+            addresses_in_use(resolved.placement.devices, prepared.gpu_addresses)
+        )
         journal.append("energy_sources", **plain_fields(energy=energy_meter.sources))
 
     def read_energy(moment: Moment) -> None:
@@ -52,7 +55,9 @@ def run_benchmark(
     meter = prepared.measure_usage()
     with backend.broken_samples_named(splits.source), contextlib.closing(energy_meter):
         try:
-            begin = functools.partial(read_energy, "steady") if energy_meter.sources.sources else None
+            begin = (
+                functools.partial(read_energy, "steady") if energy_meter.sources.sources else None
+            )
             steps_per_second = train(prepared, begin)
         finally:  # of a training that is stopped, too
             with contextlib.suppress(OSError):
@@ -69,7 +74,8 @@ def run_benchmark(
             prepared.note_shared_machine()
         journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
         journal.append("finished")
-        # Only now: TensorFlow can crash in a trace of several workers, which then costs the check and not the run.
+        # Only now: TensorFlow can crash in a trace of several workers, which then costs the check
+        # and not the run.
         with breakdown.entry("checks"):
             if recipe.measurement.checks and backend.tells_exchange(resolved.placement):
                 check_exchange(prepared, steps_per_second)
@@ -79,20 +85,27 @@ def run_benchmark(
 
 
 def _check_devices(prepared: Prepared) -> None:
-    """Makes sure that several devices count once each in their sums, and reads back what lies where on them.
+    """Checks that several devices count once each in their sums.
+
+    It also reads back what lies where on them.
 
     Raises:
         MeasurementError: They do not.
     """
     backend, journal, placement = backends.current(), prepared.journal, prepared.resolved.placement
-    several = f"{placement.num_replicas} replicas" if placement.num_replicas > 1 else f"{placement.num_devices} devices"
+    several = (
+        f"{placement.num_replicas} replicas"
+        if placement.num_replicas > 1
+        else f"{placement.num_devices} devices"
+    )
     journal.append("stage", name=f"checking what {several} exchange")
     if check := backend.check_replicas(prepared.model, placement):
         journal.append("replica_check", **plain_fields(replica_check=check))
         if check.fault:
             raise MeasurementError(
-                f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops = "
-                f"{placement.cross_device_ops} does not train as one replica does: {check.fault}. Nothing was measured."
+                f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops ="
+                f" {placement.cross_device_ops} does not train as one replica does: {check.fault}."
+                " Nothing was measured."
             )
     with backend.broken_samples_named(prepared.splits.source):
         draw = functools.partial(prepared.build_batches, prepared.first_step)

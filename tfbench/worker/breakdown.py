@@ -1,4 +1,7 @@
-"""Where a measuring process's time goes: each moment is in one entry of the time breakdown, or not accounted for."""
+"""Where a measuring process's time goes.
+
+Each moment is in one entry of the time breakdown, or not accounted for.
+"""
 
 import contextlib
 import time
@@ -14,7 +17,8 @@ class Breakdown:
     """Adds up the time of each entry; one is open at a time, or none.
 
     Args:
-        started_ns: When the process was asked for, on the clock that `now` reads; "startup" is open from then on.
+        started_ns: When the process was asked for, on the clock that `now` reads; "startup" is open
+            from then on.
         now: Reads a monotonic clock that all processes of the machine share, in nanoseconds.
     """
 
@@ -45,6 +49,10 @@ class Breakdown:
         """Returns what has been added up until now, the open entry included."""
         self.switch(self._open)
         return BreakdownRecord(
-            entries={name: nanoseconds * _NS for name, nanoseconds in self._nanoseconds.items() if nanoseconds},
+            entries={
+                name: nanoseconds * _NS
+                for name, nanoseconds in self._nanoseconds.items()
+                if nanoseconds
+            },
             elapsed_seconds=(self._since_ns - self._started_ns) * _NS,
         )

@@ -1,8 +1,8 @@
 """Checkpoints of a training: everything that it needs to go on as if it had never stopped.
 
-A checkpoint is one file, `epoch_000010.npz`: the weights, the optimizer's variables and the states of all seed
-generators (dropout; a `.keras` file leaves them out). It is written under another name and then renamed, so that
-it is there whole or not at all.
+A checkpoint is one file, `epoch_000010.npz`: the weights, the optimizer's variables and the states
+of all seed generators (dropout; a `.keras` file leaves them out). It is written under another name
+and then renamed, so that it is there whole or not at all.
 """
 
 import json
@@ -32,7 +32,8 @@ def write_checkpoint(folder: Path, *, epoch: int, variables: Sequence[Any], kept
         kept: Number of checkpoints to keep.
 
     Raises:
-        OSError: The disk is full, or the folder cannot be written to; older checkpoints are as they were.
+        OSError: The disk is full, or the folder cannot be written to; older checkpoints are as they
+            were.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"epoch_{epoch:06}.npz"
@@ -67,13 +68,17 @@ def restore_checkpoint(path: Path, variables: Sequence[Any]) -> None:
         ) from error
     expected = [_describe(variable) for variable in variables]
     if described != expected:
-        raise MeasurementError(f"{path}: is of another model or optimizer: its variables have other shapes or types.")
+        raise MeasurementError(
+            f"{path}: is of another model or optimizer: its variables have other shapes or types."
+        )
     for variable, array in zip(variables, arrays, strict=True):
         variable.assign(array)
 
 
 def resume_training(model: Any, resume: ResumePoint) -> None:
-    """Gives a model just compiled what it had at a checkpoint; to be called in the strategy's scope.
+    """Gives a model just compiled what it had at a checkpoint.
+
+    To be called in the strategy's scope.
 
     Raises:
         MeasurementError: The checkpoint is damaged, or of another model.
@@ -83,4 +88,6 @@ def resume_training(model: Any, resume: ResumePoint) -> None:
 
 
 def _describe(variable: Any) -> str:
-    return f"{variable.dtype} {tuple(variable.shape)}"  # no name: Keras numbers them over the whole process
+    return (  # no name: Keras numbers them over the whole process
+        f"{variable.dtype} {tuple(variable.shape)}"
+    )

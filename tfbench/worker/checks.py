@@ -1,4 +1,7 @@
-"""Reference measurements after a training: its input alone, its devices' peak, and what they exchange."""
+"""Reference measurements after a training.
+
+Its input alone, its devices' peak, and what they exchange.
+"""
 
 import math
 import time
@@ -14,38 +17,60 @@ from tfbench.records.run import ModelSummary
 from tfbench.wording import shorten
 from tfbench.worker.prepared import Prepared
 
-_INPUT_SECONDS = 0.5  # of drawing from the input pipeline alone, at least: a rate that it can keep up
-_PEAK_SECONDS = (1.0, 4.0)  # for matrix products, and once more where they were slower than the training
+_INPUT_SECONDS = (
+    0.5  # of drawing from the input pipeline alone, at least: a rate that it can keep up
+)
+_PEAK_SECONDS = (
+    1.0,
+    4.0,
+)  # for matrix products, and once more where they were slower than the training
 _EXCHANGE_SECONDS = 2.0  # that the traced steps take, about
 _FEWEST, _MOST = 5, 100  # steps
 _LONGEST_STEP = 3.0  # seconds, beyond which it would take too long
 
 
 def check_limits(prepared: Prepared, steps_per_second: float | None) -> None:
-    """Measures what the training is compared with: its input pipeline alone, and what its devices compute at most.
+    """Measures what the training is compared with.
+
+    Its input pipeline alone, and what its devices compute at most.
 
     Of several workers, the devices of others are not measured, so that there is no peak of all.
     """
     training, model, journal = prepared.training, prepared.summary, prepared.journal
     has_pipeline = not training.data_on_device
-    has_peak = prepared.resolved.placement.num_workers == 1 and model.training_flops_per_sample is not None
-    journal.append("stage", name=f"checking {'the input pipeline and ' if has_pipeline else ''}the devices' peak")
+    has_peak = (
+        prepared.resolved.placement.num_workers == 1 and model.training_flops_per_sample is not None
+    )
+    journal.append(
+        "stage",
+        name=f"checking {'the input pipeline and ' if has_pipeline else ''}the devices' peak",
+    )
     try:
         if has_pipeline:
             journal.append("input_check", **plain_fields(input_check=check_input(prepared)))
         if has_peak and steps_per_second is not None:
-            needed = (model.training_flops_per_sample or 0) * training.global_batch_size * steps_per_second
+            needed = (
+                (model.training_flops_per_sample or 0)
+                * training.global_batch_size
+                * steps_per_second
+            )
             _check_peak(prepared, needed)
     except Exception as error:
         reason = backends.current().explain_exhaustion(error)
         if reason is None:
             raise
         # The run itself is done, and must not be lost for its checks.
-        journal.append("note", text=f"the checks after the training were given up, for want of memory: {reason}")
+        journal.append(
+            "note",
+            text=f"the checks after the training were given up, for want of memory: {reason}",
+        )
 
 
 def sizes_of_a_step(model: ModelSummary, batch_size: int) -> Sizes | None:
-    """Returns the sizes of the product that most of a network's work is in, for a batch; None where it is not known."""
+    """Returns the sizes of the product that most of a network's work is in, for a batch.
+
+    None where it is not known.
+    """
     if not model.main_product:
         return None
     num_rows, common, num_columns = model.main_product
@@ -55,8 +80,8 @@ def sizes_of_a_step(model: ModelSummary, batch_size: int) -> Sizes | None:
 def check_input(prepared: Prepared) -> InputCheck:
     """Draws batches from the training's input pipeline, with nothing trained beside it.
 
-    As training draws them, in compiled code. The batches that the pipeline has ready from the start, or in the making,
-    are left out.
+    As training draws them, in compiled code. The batches that the pipeline has ready from the
+    start, or in the making, are left out.
     """
     backend = backends.current()
     draw = backend.compile_draws(prepared.build_batches())
@@ -73,9 +98,14 @@ def check_input(prepared: Prepared) -> InputCheck:
 
 
 def _check_peak(prepared: Prepared, needed: float) -> None:
-    """Measures the devices' peak, which is no less than `needed`, what the training computed a second."""
+    """Measures the devices' peak, and again if it is below `needed`.
+
+    `needed` is what the training computed per second.
+    """
     resolved = prepared.resolved
-    for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
+    for (
+        seconds
+    ) in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
         peak = measure_peak(
             resolved.device_names,
             prepared.training.precision,
@@ -90,7 +120,8 @@ def _check_peak(prepared: Prepared, needed: float) -> None:
 def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     """Times a few steps of all workers together, and what of each was spent in collectives.
 
-    Not where steps are very long. What goes wrong is noted: the run is done, and must not be lost for its checks.
+    Not where steps are very long. What goes wrong is noted: the run is done, and must not be lost
+    for its checks.
 
     The weights go on from where the training left them, which is over.
 
@@ -109,7 +140,7 @@ def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
 def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     backend, model, journal = backends.current(), prepared.model, prepared.journal
     # All workers must do as many: as many as the first one would.
-    ((asked, *_), *_) = backend.gather_figures([_EXCHANGE_SECONDS * (steps_per_second or 0.0)])
+    (asked, *_), *_ = backend.gather_figures([_EXCHANGE_SECONDS * (steps_per_second or 0.0)])
     if asked < _EXCHANGE_SECONDS / _LONGEST_STEP:
         return
     journal.append("stage", name="timing what devices exchange")
@@ -117,8 +148,13 @@ def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     num_steps = math.ceil(max(_FEWEST, min(_MOST, int(asked))) / an_execution) * an_execution
     batches, seconds = prepared.build_batches(), [0.0]
     try:
-        # Without the batches that are ready before anyone waits for one: these steps are faster than others.
-        _fit(model, batches, min(num_steps, math.ceil((1 + sum(backend.most_ahead)) / an_execution) * an_execution))
+        # Without the batches that are ready before anyone waits for one: these steps are faster
+        # than others.
+        _fit(
+            model,
+            batches,
+            min(num_steps, math.ceil((1 + sum(backend.most_ahead)) / an_execution) * an_execution),
+        )
         exchange = backend.trace_exchange(lambda: seconds.append(_fit(model, batches, num_steps)))
     except Exception as error:
         if backend.explain_loss(error):
@@ -129,14 +165,18 @@ def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     rows = backend.gather_figures([*figures, float(exchange is not None)])
     if not all(is_told for *_, is_told in rows):  # by every worker
         return
-    workers = tuple(StepParts(step_seconds=step, exchange_seconds=exchanged) for step, exchanged, _ in rows)
+    workers = tuple(
+        StepParts(step_seconds=step, exchange_seconds=exchanged) for step, exchanged, _ in rows
+    )
     check = ExchangeCheck(num_steps=num_steps, workers=workers)
     journal.append("exchange_check", **plain_fields(exchange_check=check))
 
 
 def _note_untimed(prepared: Prepared, error: Exception) -> None:
     reason = backends.current().explain_loss(error) or f"{type(error).__name__}: {error}"
-    prepared.journal.append("note", text=f"what devices exchange was not timed: {shorten(reason, 400)}")
+    prepared.journal.append(
+        "note", text=f"what devices exchange was not timed: {shorten(reason, 400)}"
+    )
 
 
 def _fit(model: Any, batches: Any, num_steps: int) -> float:
@@ -147,7 +187,10 @@ def _fit(model: Any, batches: Any, num_steps: int) -> float:
     times: list[float] = []
 
     class Waiting(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
-        """Leaves the logs alone, which Keras would turn into numbers; here, since it is one of Keras's classes."""
+        """Leaves the logs alone, which Keras would turn into numbers.
+
+        Here, since it is one of Keras's classes.
+        """
 
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             times.append(time.perf_counter())
@@ -157,5 +200,7 @@ def _fit(model: Any, batches: Any, num_steps: int) -> float:
             times.append(time.perf_counter())
 
     callbacks = Waiting([], add_history=True, add_progbar=False, model=model, steps=num_steps)
-    model.fit(batches, steps_per_epoch=num_steps, epochs=1, callbacks=callbacks, shuffle=False, verbose=0)
+    model.fit(
+        batches, steps_per_epoch=num_steps, epochs=1, callbacks=callbacks, shuffle=False, verbose=0
+    )
     return times[-1] - times[0]

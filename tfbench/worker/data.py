@@ -1,4 +1,7 @@
-"""The samples that a recipe names: its data set's, synthetic ones, the user's own, or random ones for a network."""
+"""The samples that a recipe names.
+
+Its data set's, synthetic ones, the user's own, or random ones for a network.
+"""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,7 +22,9 @@ from tfbench.worker.compiled_model import build_model
 NETWORK = "network"  # the data set that is made for a network
 
 
-def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:
+def load_data(
+    config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False
+) -> Splits:
     """Loads the real data set, or makes its synthetic stand-in."""
     if registry.is_code(config.name):
         return user_code.load_splits(config, data_dir, allows_code=allows_code)
@@ -46,9 +51,12 @@ def summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
 
 
 def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code: bool) -> Splits:
-    """Makes samples, for which the network is built once: floats are normal, integers rows of its embeddings, or 0, 1.
+    """Makes samples, for which the network is built once.
 
-    Targets are what the loss takes, by its name: labels, one-hot or binary labels, or normal values.
+    Floats are normal, integers rows of its embeddings, or 0, 1.
+
+    Targets are what the loss takes, by its name: labels, one-hot or binary labels, or normal
+    values.
 
     Raises:
         TfbenchError: The network cannot be built, or its shapes are not known.
@@ -62,29 +70,49 @@ def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code
         model = build_model(model_config, spec, allows_code=allows_code)
     if not getattr(model, "inputs", None):
         raise DatasetError(
-            "data set network: only a Sequential or functional network with keras.Input tells its shapes. Give a "
-            "function load_data() in the same file, or --set dataset.name=FILE.py:load_data."
+            "data set network: only a Sequential or functional network with keras.Input tells its"
+            " shapes. Give a function load_data() in the same file, or --set"
+            " dataset.name=FILE.py:load_data."
         )
     shaped = keras.tree.map_structure(
         lambda tensor: keras.KerasTensor(
-            (tensor.shape[0], *(options.length if size is None else size for size in tensor.shape[1:])), tensor.dtype
+            (
+                tensor.shape[0],
+                *(options.length if size is None else size for size in tensor.shape[1:]),
+            ),
+            tensor.dtype,
         ),
-        model.inputs[0] if isinstance(model, keras.Sequential) else model.input,  # it has none before its first call
+        (
+            model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+        ),  # it has none before its first call
     )
     outputs = model(shaped)
-    rows = min((layer.input_dim for layer in model._flatten_layers() if hasattr(layer, "input_dim")), default=2)
+    rows = min(
+        (layer.input_dim for layer in model._flatten_layers() if hasattr(layer, "input_dim")),
+        default=2,
+    )
 
     def make(num_samples: int, rng: np.random.Generator) -> Split:
         def draw(tensor: Any) -> Any:
             size = (num_samples, *tensor.shape[1:])
-            return rng.integers(rows, size=size).astype(tensor.dtype) if "int" in tensor.dtype else _normal(rng, size)
+            return (
+                rng.integers(rows, size=size).astype(tensor.dtype)
+                if "int" in tensor.dtype
+                else _normal(rng, size)
+            )
 
         inputs = keras.tree.map_structure(draw, shaped)
-        return Split(inputs=inputs, targets=_targets(outputs, model.loss, num_samples, rng), num_samples=num_samples)
+        return Split(
+            inputs=inputs,
+            targets=_targets(outputs, model.loss, num_samples, rng),
+            num_samples=num_samples,
+        )
 
     counts = (options.num_samples, options.validation_samples)
     seeds = np.random.SeedSequence(options.seed).spawn(len(counts))
-    splits = [make(count, np.random.default_rng(seed)) for count, seed in zip(counts, seeds, strict=True)]
+    splits = [
+        make(count, np.random.default_rng(seed)) for count, seed in zip(counts, seeds, strict=True)
+    ]
     return Splits(
         spec=spec,
         train=splits[0],
@@ -98,7 +126,9 @@ def _targets(output: Any, loss: Any, num_samples: int, rng: np.random.Generator)
     """Returns targets for outputs in dicts and lists, each with its loss, or all with one."""
     if isinstance(output, Mapping):
         return {
-            key: _targets(value, loss.get(key) if isinstance(loss, Mapping) else loss, num_samples, rng)
+            key: _targets(
+                value, loss.get(key) if isinstance(loss, Mapping) else loss, num_samples, rng
+            )
             for key, value in output.items()
         }
     if isinstance(output, Sequence):
@@ -107,7 +137,9 @@ def _targets(output: Any, loss: Any, num_samples: int, rng: np.random.Generator)
             losses = list(loss.values())
         pairs = zip(output, losses, strict=True)
         return tuple(_targets(value, one, num_samples, rng) for value, one in pairs)
-    name = str(loss if isinstance(loss, str) else getattr(loss, "name", getattr(loss, "__name__", ""))).lower()
+    name = str(
+        loss if isinstance(loss, str) else getattr(loss, "name", getattr(loss, "__name__", ""))
+    ).lower()
     size = (num_samples, *output.shape[1:])
     if "sparse" in name:
         return rng.integers(size[-1], size=size[:-1])

@@ -23,10 +23,10 @@ PICTURE_FILE = "model.png"
 
 
 def evaluate_trained(prepared: Prepared) -> None:
-    """Evaluates a trained model beyond its last validation, as far as the data and the recipe ask for it.
+    """Evaluates a trained model further, as the data and the recipe ask for it.
 
-    A test split is evaluated, and several views of the validation samples if the data has them. The journal receives
-    "stage", "evaluation" and "predictions" records.
+    A test split is evaluated, and several views of the validation samples if the data has them. The
+    journal receives "stage", "evaluation" and "predictions" records.
     """
     splits, model, journal = prepared.splits, prepared.model, prepared.journal
     output = prepared.request.recipe.output
@@ -38,17 +38,24 @@ def evaluate_trained(prepared: Prepared) -> None:
         return
     num_classes = splits.spec.num_classes
     if num_classes is None or not _gives_classes(model, num_classes):
-        text = "predictions and views are left out: the network's outputs are not one number per class."
+        text = (
+            "predictions and views are left out: the network's outputs are not one number per"
+            " class."
+        )
         journal.append("note", text=text)
         return
     if splits.spec.views > 1:
         journal.append("stage", name=f"evaluating {splits.spec.views} views")
-        _record(journal, "multiview", splits.validation.num_samples, lambda: _evaluate_views(prepared))
+        _record(
+            journal, "multiview", splits.validation.num_samples, lambda: _evaluate_views(prepared)
+        )
     if wants_predictions:
         journal.append("stage", name="predicting")
         logits = _predict(prepared)
         labels = splits.validation.labels().reshape(-1)
-        predictions = _summarize_predictions(labels, np.argmax(logits, axis=-1), output, num_classes)
+        predictions = _summarize_predictions(
+            labels, np.argmax(logits, axis=-1), output, num_classes
+        )
         journal.append("predictions", predictions=to_plain(predictions))
 
 
@@ -57,7 +64,10 @@ def _summarize_predictions(
 ) -> Predictions:
     """Reduces true classes and predicted ones, (samples,) each, to what the recipe asks for."""
     counted = (labels, labels[labels == predicted]) if output.per_class_accuracy else ()
-    per_class = [tuple(np.bincount(each, minlength=num_classes).tolist()) for each in counted] or [(), ()]
+    per_class = [tuple(np.bincount(each, minlength=num_classes).tolist()) for each in counted] or [
+        (),
+        (),
+    ]
     return Predictions(
         first_labels=tuple(labels[: output.num_predictions].tolist()),
         first_predictions=tuple(predicted[: output.num_predictions].tolist()),
@@ -67,7 +77,10 @@ def _summarize_predictions(
 
 
 def write_model_files(prepared: Prepared) -> None:
-    """Saves the model and draws its graph, as far as the recipe asks for it; what cannot be done becomes a note."""
+    """Saves the model and draws its graph, as far as the recipe asks for it.
+
+    What cannot be done becomes a note.
+    """
     output, model, journal = prepared.request.recipe.output, prepared.model, prepared.journal
     files = {MODEL_FILE: (output.saves_model, _save), PICTURE_FILE: (output.draws_model, _draw)}
     for name, (is_wanted, write) in files.items():
@@ -79,7 +92,8 @@ def write_model_files(prepared: Prepared) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as part:
                 write(model, part)
-        except Exception as error:  # disk, a user's layer that cannot be serialised, no pydot: of kinds of their own
+        # disk, a user's layer that cannot be serialised, no pydot: of kinds of their own
+        except Exception as error:
             journal.append("note", text=f"{path} was not written: {error}.")
 
 
@@ -89,27 +103,39 @@ def _gives_classes(model: Any, num_classes: int) -> bool:
     return [len(shape) == 2 and shape[1] >= num_classes for shape in shapes] == [True]
 
 
-def _record(journal: Journal, name: Any, num_samples: int, measure: Callable[[], Mapping[str, float]]) -> None:
+def _record(
+    journal: Journal, name: Any, num_samples: int, measure: Callable[[], Mapping[str, float]]
+) -> None:
     start = time.perf_counter()
     found = measure()
     seconds = time.perf_counter() - start
-    finite = {key: found[key] if np.isfinite(found.get(key, np.nan)) else None for key in ("loss", "accuracy")}
+    finite = {
+        key: found[key] if np.isfinite(found.get(key, np.nan)) else None
+        for key in ("loss", "accuracy")
+    }
     record = Evaluation(name=name, num_samples=num_samples, seconds=seconds, **finite)
     journal.append("evaluation", evaluation=to_plain(record))
 
 
 def _evaluate_views(prepared: Prepared) -> dict[str, float]:
-    """Returns -log of the label's mean probability over the views, averaged, and the accuracy of the mean."""
+    """Returns loss and accuracy of the mean probabilities over the views.
+
+    The loss is -log of the label's mean probability, averaged.
+    """
     from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
     splits, model = prepared.splits, prepared.model
-    is_probable = isinstance(model.loss, ProbabilityCrossEntropy) or getattr(model, "is_probable", False)
+    is_probable = isinstance(model.loss, ProbabilityCrossEntropy) or getattr(
+        model, "is_probable", False
+    )
     if comes_compiled(model):
         is_probable = gives_probabilities(model)
     total: Any = 0.0
     for view in range(splits.spec.views):
         outputs = _predict(prepared, view)
-        total = total + (outputs / outputs.sum(axis=-1, keepdims=True) if is_probable else _softmax(outputs))
+        total = total + (
+            outputs / outputs.sum(axis=-1, keepdims=True) if is_probable else _softmax(outputs)
+        )
     mean = total / splits.spec.views
     labels = splits.validation.labels()
     of_label = np.maximum(mean[np.arange(len(labels)), labels], np.finfo(np.float32).tiny)
@@ -118,7 +144,10 @@ def _evaluate_views(prepared: Prepared) -> dict[str, float]:
 
 
 def _predict(prepared: Prepared, view: int | None = None) -> npt.NDArray[Any]:
-    """Returns the outputs for all validation samples, which each of several workers computes by itself."""
+    """Returns the outputs for all validation samples.
+
+    Each of several workers computes all of them by itself.
+    """
     batches = backends.current().build_validation_dataset(
         prepared.splits, batch_size=prepared.evaluation_batch_size, view=view
     )
@@ -136,7 +165,8 @@ def _save(model: Any, path: Path) -> None:
 
     plain = model
     if not comes_compiled(model):
-        # As a plain model: one with heads is of a class that only tfbench has, and a file need not know them.
+        # As a plain model: one with heads is of a class that only tfbench has, and a file need not
+        # know them.
         (inputs,), (outputs,) = model.inputs, model.outputs
         plain = keras.Model(inputs, outputs, name=model.name)
     plain.save(path)
@@ -146,4 +176,6 @@ def _draw(model: Any, path: Path) -> None:
     """Draws the model's graph; Keras says what is missing for it."""
     import keras
 
-    keras.utils.plot_model(model, to_file=str(path), show_shapes=True, show_layer_names=True, rankdir="TB")
+    keras.utils.plot_model(
+        model, to_file=str(path), show_shapes=True, show_layer_names=True, rankdir="TB"
+    )

@@ -1,8 +1,11 @@
-"""The prepared process: imports Keras and a backend once, and forks a measuring process for each request.
+"""The prepared process.
 
-`python -m tfbench.worker.forks LINK BACKEND IS_USERS`. LINK is the number of a socket from which requests come, each a
-message with three files: a socket that is told of the measuring process and its end, and what that process has as its
-standard input and output. It ends with the last holder of the socket's other end. No device is touched before a fork.
+Imports Keras and a backend once, and forks a measuring process for each request.
+
+`python -m tfbench.worker.forks LINK BACKEND IS_USERS`. LINK is the number of a socket from which
+requests come, each a message with three files: a socket that is told of the measuring process and
+its end, and what that process has as its standard input and output. It ends with the last holder of
+the socket's other end. No device is touched before a fork.
 """
 
 import contextlib
@@ -26,7 +29,11 @@ from tfbench.worker.process_settings import hidden, import_keras, list_unneeded
 
 _MESSAGE_BYTES = 2**18  # of a request, which holds an environment: as much as a socket takes
 _GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL, once nobody waits for a measuring process any more
-_WITH_THREADS = ("numpy", "scipy.linalg", "pandas")  # OpenBLAS's and jemalloc's, who see to them when there is a fork
+_WITH_THREADS = (
+    "numpy",
+    "scipy.linalg",
+    "pandas",
+)  # OpenBLAS's and jemalloc's, who see to them when there is a fork
 
 
 def main() -> None:
@@ -49,7 +56,11 @@ def main() -> None:
         if not message:
             return
         told, *streams = files
-        problem = "" if _count_threads() <= num_known else "what it imported has threads, which a fork would lose"
+        problem = (
+            ""
+            if _count_threads() <= num_known
+            else "what it imported has threads, which a fork would lose"
+        )
         if not problem and not os.fork():
             link.close()
             _watch(socket.socket(fileno=told), json.loads(message), streams)
@@ -61,7 +72,10 @@ def main() -> None:
 
 
 def _watch(teller: socket.socket, request: dict[str, Any], streams: list[int]) -> None:
-    """Forks the measuring process, says which it is and how it ended, and ends; ends it once nobody listens."""
+    """Forks the measuring process, says which it is and how it ended, and ends.
+
+    Ends it once nobody listens.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
     if not pid:
@@ -81,12 +95,17 @@ def _watch(teller: socket.socket, request: dict[str, Any], streams: list[int]) -
             if poll.poll(_GRACE_SECONDS * 1000):
                 break
     with contextlib.suppress(OSError):
-        teller.send(json.dumps({"returncode": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}).encode())
+        teller.send(
+            json.dumps({"returncode": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}).encode()
+        )
     os._exit(0)
 
 
 def _become_worker(request: dict[str, Any], streams: list[int]) -> None:
-    """Makes this process a measuring process like one that was started, and measures; never returns."""
+    """Makes this process a measuring process like one that was started, and measures.
+
+    Never returns.
+    """
     os.setsid()
     die_with_parent()
     stdin, output = streams
@@ -107,7 +126,10 @@ def _become_worker(request: dict[str, Any], streams: list[int]) -> None:
 
 
 def _rename(command: list[str]) -> None:
-    """Has the system list this process under another command line, by which measuring processes find each other."""
+    """Changes this process's command line as the system lists it.
+
+    Measuring processes find each other by it.
+    """
     fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     start, end = map(int, fields[45:47])  # where the command line is in memory
     text = "\0".join(command).encode() + b"\0"

@@ -1,4 +1,4 @@
-"""Initial weights that NumPy draws, so that a recipe and a seed begin with the same ones on every backend."""
+"""Initial weights that NumPy draws, the same on every backend for a seed."""
 
 import contextlib
 import types
@@ -17,8 +17,8 @@ Array = npt.NDArray[Any]
 def drawn_by_numpy() -> Iterator[None]:
     """Lets Keras's random initializers take their numbers from NumPy instead of the backend.
 
-    What they make of the numbers, as by the fan-in of a weight, stays Keras's. Weights of a `.keras` file, and of
-    initializers of the user's own, are what they are.
+    What they make of the numbers, as by the fan-in of a weight, stays Keras's. Weights of a
+    `.keras` file, and of initializers of the user's own, are what they are.
     """
     # Keras offers no way to say where its initializers take numbers from.
     from keras.src.initializers import random_initializers
@@ -41,12 +41,22 @@ def drawn_by_numpy() -> Iterator[None]:
         random_initializers.random, random_initializers.ops = kept
 
 
-def _normal(shape: Sequence[int], mean: float = 0.0, stddev: float = 1.0, dtype: Any = None, seed: Any = None) -> Array:
+def _normal(
+    shape: Sequence[int],
+    mean: float = 0.0,
+    stddev: float = 1.0,
+    dtype: Any = None,
+    seed: Any = None,
+) -> Array:
     return _finish(mean + stddev * _generator(seed).standard_normal(shape), dtype)
 
 
 def _truncated_normal(
-    shape: Sequence[int], mean: float = 0.0, stddev: float = 1.0, dtype: Any = None, seed: Any = None
+    shape: Sequence[int],
+    mean: float = 0.0,
+    stddev: float = 1.0,
+    dtype: Any = None,
+    seed: Any = None,
 ) -> Array:
     """Draws those again that are too far out."""
     generator = _generator(seed)
@@ -57,16 +67,27 @@ def _truncated_normal(
 
 
 def _uniform(
-    shape: Sequence[int], minval: float = 0.0, maxval: float = 1.0, dtype: Any = None, seed: Any = None
+    shape: Sequence[int],
+    minval: float = 0.0,
+    maxval: float = 1.0,
+    dtype: Any = None,
+    seed: Any = None,
 ) -> Array:
     return _finish(_generator(seed).uniform(minval, maxval, shape), dtype)
 
 
 def _generator(seed: Any) -> np.random.Generator:
-    """Returns what draws for one weight: as Keras, anew from a number, or on and on from a generator of seeds."""
+    """Returns what draws for one weight.
+
+    As Keras, anew from a number, or on and on from a generator of seeds.
+    """
     from keras import ops
 
-    state = [seed, 0] if isinstance(seed, int) else ops.convert_to_numpy(seed.next()).astype(np.uint32).tolist()
+    state = (
+        [seed, 0]
+        if isinstance(seed, int)
+        else ops.convert_to_numpy(seed.next()).astype(np.uint32).tolist()
+    )
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(state)))
 
 

@@ -1,7 +1,8 @@
 """A recipe's network, layer by layer: shapes, weights, and what a forward pass costs.
 
-Run as `python -m tfbench.worker.model_table`, it reads a recipe's tables as JSON and prints the table of its layers
-as one line of JSON: a process of its own, since whoever asks must not load TensorFlow.
+Run as `python -m tfbench.worker.model_table`, it reads a recipe's tables as JSON and prints the
+table of its layers as one line of JSON: a process of its own, since whoever asks must not load
+TensorFlow.
 """
 
 import dataclasses
@@ -28,13 +29,17 @@ if TYPE_CHECKING:
 
 
 _UNKNOWN = (
-    "FLOPs are not available, since those of {} are not known. A layer of your own says them in a method "
-    "forward_flops(input_shape, output_shape)."
+    "FLOPs are not available, since those of {} are not known. A layer of your own says them in a"
+    " method forward_flops(input_shape, output_shape)."
 )
 
 
 def build_table(
-    model_config: ModelConfig, training: TrainingConfig, spec: DatasetSpec, *, allows_code: bool = False
+    model_config: ModelConfig,
+    training: TrainingConfig,
+    spec: DatasetSpec,
+    *,
+    allows_code: bool = False,
 ) -> ModelTable:
     """Builds a model and counts; its weights take no memory, unless its layers insist on it.
 
@@ -56,12 +61,15 @@ def build_table(
     except Exception as error:
         if "stateless scope" not in str(error):
             raise
-    # A stateful recurrent layer, for one, makes variables of values, which Keras rejects where weights have none.
+    # A stateful recurrent layer, for one, makes variables of values, which Keras rejects where
+    # weights have none.
     configure_keras(training)
     return _build_and_tabulate(model_config, spec, allows_code=allows_code)
 
 
-def _build_and_tabulate(model_config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) -> ModelTable:
+def _build_and_tabulate(
+    model_config: ModelConfig, spec: DatasetSpec, *, allows_code: bool
+) -> ModelTable:
     import keras
 
     from tfbench.worker.compiled_model import build_model
@@ -94,7 +102,12 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
 
     calls = list(walk(model))
     rows = [
-        LayerRow(name="data", kind="data", output_shape=spec.input_shape, num_outputs=math.prod(spec.input_shape)),
+        LayerRow(
+            name="data",
+            kind="data",
+            output_shape=spec.input_shape,
+            num_outputs=math.prod(spec.input_shape),
+        ),
         LayerRow(
             name="labels" if spec.num_classes else "targets",
             kind="labels",
@@ -106,7 +119,13 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
     if spec.num_classes is not None:
         shape = model.outputs[0].shape[1:]
         rows.append(
-            LayerRow(name="probs", kind="softmax", output_shape=shape, num_outputs=_size(shape), input_shape=shape)
+            LayerRow(
+                name="probs",
+                kind="softmax",
+                output_shape=shape,
+                num_outputs=_size(shape),
+                input_shape=shape,
+            )
         )
     flops = count_model(model)
     return ModelTable(
@@ -125,21 +144,29 @@ def report_on(request: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what `parse_report` reads: the table for a recipe, or what is wrong with it.
 
     Args:
-        request: "name" of the recipe, "tables", what a recipe file holds, and "allows_code", whether functions of the
-            user's may be called.
+        request: "name" of the recipe, "tables", what a recipe file holds, and "allows_code",
+            whether functions of the user's may be called.
     """
     try:
         recipe = from_tables(request["tables"], name=request["name"], source=request["name"])
-        import_keras(recipe.training.backend, list_unneeded(recipe.training.backend, is_users=recipe.is_users))
+        import_keras(
+            recipe.training.backend,
+            list_unneeded(recipe.training.backend, is_users=recipe.is_users),
+        )
         data = registry.load("datasets", recipe.dataset.name)
         spec = data.describe(data.Config(**recipe.dataset.options))
-        table = build_table(recipe.model, recipe.training, spec, allows_code=request.get("allows_code", False))
+        table = build_table(
+            recipe.model, recipe.training, spec, allows_code=request.get("allows_code", False)
+        )
     except TfbenchError as error:
         return {"error": {"type": type(error).__name__, "message": str(error)}}
     except Exception as error:  # Keras raises what it likes where sizes do not fit together
         traceback.print_exc()
         reason = str(error).strip() or "no message"
-        message = f"model {request['tables']['model']['name']}: cannot be built: {type(error).__name__}: {reason}"
+        message = (
+            f"model {request['tables']['model']['name']}: cannot be built: {type(error).__name__}:"
+            f" {reason}"
+        )
         return {"error": {"type": "RecipeError", "message": message}}
     plain: dict[str, Any] = to_plain(table)
     return plain
@@ -152,13 +179,17 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
     from tfbench.models.structure.products import kernels_of
 
     rows = []
-    shapes: dict[Any, SizesOrNone] = {}  # tensor from a layer without a row: shape of what that layer was given
+    shapes: dict[
+        Any, SizesOrNone
+    ] = {}  # tensor from a layer without a row: shape of what that layer was given
     seen: set[int] = set()
     for call, flops in zip(calls, counted, strict=True):
         layer, inputs = call.operation, call.inputs[0] if call.inputs else None
         before = shapes.get(inputs, inputs.shape[1:]) if inputs is not None else None
         weights = layer.weights if isinstance(layer, keras.Layer) else []
-        if not weights and (isinstance(layer, _without_row()) or not isinstance(layer, keras.Layer)):
+        if not weights and (
+            isinstance(layer, _without_row()) or not isinstance(layer, keras.Layer)
+        ):
             if isinstance(layer, keras.Layer) and before is not None:
                 shapes |= dict.fromkeys(call.outputs, before)
             continue
@@ -171,7 +202,9 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
                 kind=type(layer).__name__,
                 output_shape=shape,
                 num_outputs=_size(shape),
-                num_kernel_weights=sum(math.prod(weight.shape) for weight in new if id(weight) in kernels),
+                num_kernel_weights=sum(
+                    math.prod(weight.shape) for weight in new if id(weight) in kernels
+                ),
                 num_parameters=sum(math.prod(weight.shape) for weight in new),
                 filters=getattr(layer, "filters", None),
                 **_read_window(layer, rank=len(shape) - 1),
@@ -186,22 +219,44 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
 
 
 def _without_row() -> tuple[type, ...]:
-    """Returns the layers that do no more than rearrange their input, or apply a function to each value of it."""
+    """Returns the layers that only rearrange values or apply a function to each."""
     from keras import layers
 
     return (
-        *(layers.Activation, layers.ReLU, layers.LeakyReLU, layers.ELU, layers.Softmax, layers.Rescaling),
-        *(layers.Flatten, layers.Reshape, layers.Permute, layers.RepeatVector, layers.Identity, layers.InputLayer),
+        *(
+            layers.Activation,
+            layers.ReLU,
+            layers.LeakyReLU,
+            layers.ELU,
+            layers.Softmax,
+            layers.Rescaling,
+        ),
+        *(
+            layers.Flatten,
+            layers.Reshape,
+            layers.Permute,
+            layers.RepeatVector,
+            layers.Identity,
+            layers.InputLayer,
+        ),
         *(layers.ZeroPadding1D, layers.ZeroPadding2D, layers.ZeroPadding3D),
         *(layers.Cropping1D, layers.Cropping2D, layers.Cropping3D),
     )
 
 
 def _read_window(layer: Any, *, rank: int) -> dict[str, tuple[int, ...]]:
-    """Returns size and strides of the window that a layer moves along `rank` axes, as far as it has one."""
+    """Returns the size and strides of a layer's window along `rank` axes.
+
+    What the layer does not have is left out.
+    """
     window = {}
-    for key, names in {"kernel_size": ("kernel_size", "pool_size"), "strides": ("strides",)}.items():
-        found = next((value for name in names if (value := getattr(layer, name, None)) is not None), None)
+    for key, names in {
+        "kernel_size": ("kernel_size", "pool_size"),
+        "strides": ("strides",),
+    }.items():
+        found = next(
+            (value for name in names if (value := getattr(layer, name, None)) is not None), None
+        )
         if found is not None:
             window[key] = (found,) * rank if isinstance(found, int) else tuple(found)
     if "kernel_size" not in window and isinstance(size := getattr(layer, "size", None), int):

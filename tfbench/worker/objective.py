@@ -1,4 +1,7 @@
-"""What a model is trained and judged by: loss, metrics, and the head that its output goes through before the loss."""
+"""What a model is trained and judged by.
+
+Loss, metrics, and the head that its output goes through before the loss.
+"""
 
 from typing import Any
 
@@ -13,10 +16,12 @@ _SMALLEST = 1e-30  # probability that float32 has a logarithm and a gradient of
 
 
 class LogitsCrossEntropy(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
-    """Cross-entropy of softmax(y_pred) with integer labels, -log softmax(y_pred)[label], whatever y_pred is.
+    """Cross-entropy of softmax(y_pred) with integer labels.
 
-    Keras's own one takes a softmax that it finds before itself for a mistake and leaves it out, so that a double
-    softmax could not be had.
+    It is -log softmax(y_pred)[label], whatever y_pred is.
+
+    Keras's own one takes a softmax that it finds before itself for a mistake and leaves it out, so
+    that a double softmax could not be had.
 
     Shapes: y_true (batch,), integer; y_pred (batch, classes), float32; result (batch,).
     """
@@ -25,11 +30,16 @@ class LogitsCrossEntropy(keras.losses.Loss):  # type: ignore[misc]  # Keras has 
         """Returns the loss of each sample."""
         # In another shape, Keras does not know the output of a softmax for what it is.
         logits = ops.reshape(y_pred, (-1, y_pred.shape[-1]))
-        return ops.sparse_categorical_crossentropy(ops.reshape(y_true, (-1,)), logits, from_logits=True)
+        return ops.sparse_categorical_crossentropy(
+            ops.reshape(y_true, (-1,)), logits, from_logits=True
+        )
 
 
 class ProbabilityCrossEntropy(LogitsCrossEntropy):
-    """The same of probabilities, which are divided by their sum: those of a sigmoid per class do not add up to 1."""
+    """The same of probabilities, which are divided by their sum.
+
+    Those of a sigmoid per class do not add up to 1.
+    """
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each sample."""
@@ -37,7 +47,7 @@ class ProbabilityCrossEntropy(LogitsCrossEntropy):
 
 
 class SummedSquaredError(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
-    """Sum over a sequence's steps of the squared error, which is averaged over the values of a step.
+    """Squared error, averaged over a step's values and summed over the steps.
 
     Shapes: y_true and y_pred (batch, steps, values), float32; result (batch,).
     """
@@ -56,9 +66,17 @@ class HeadedModel(keras.Model):  # type: ignore[misc]  # Keras has no types
     is_probable = False  # whether its outputs are probabilities
 
     def compute_loss(
-        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
     ) -> Any:
-        """Computes the loss as Keras does, of the softmax of the logits where the head is "double_softmax"."""
+        """Computes the loss as Keras does, through the model's head.
+
+        Where the head is "double_softmax", it takes the softmax of the logits.
+        """
         y_pred = ops.cast(y_pred, "float32")
         if self.is_probable:
             y_pred = to_logits(y_pred)
@@ -68,9 +86,12 @@ class HeadedModel(keras.Model):  # type: ignore[misc]  # Keras has no types
 
 
 def gives_probabilities(model: keras.Model) -> bool:
-    """Says whether a classifier's outputs are probabilities, not logits: in 0..1 whatever the signs of its weights.
+    """Says whether a classifier's outputs are probabilities, not logits.
 
-    The weights' signs and the inputs are NumPy's, so that the answer is the same on every backend, in every precision.
+    In 0..1 whatever the signs of its weights.
+
+    The weights' signs and the inputs are NumPy's, so that the answer is the same on every backend,
+    in every precision.
     """
     rng = np.random.default_rng(0)
     shape = [size or 2 for size in model.inputs[0].shape]
@@ -79,7 +100,8 @@ def gives_probabilities(model: keras.Model) -> bool:
     is_positive = False
     for _ in range(_DRAWS):
         weights = [
-            variable * ops.convert_to_tensor(rng.choice([-1.0, 1.0], variable.shape), variable.dtype)
+            variable
+            * ops.convert_to_tensor(rng.choice([-1.0, 1.0], variable.shape), variable.dtype)
             for variable in model.trainable_variables
         ]
         outputs, _ = model.stateless_call(weights, other, inputs, training=False)
@@ -96,8 +118,12 @@ def to_logits(probabilities: Any) -> Any:
     return ops.log(values / ops.sum(values, axis=-1, keepdims=True))
 
 
-def apply_head(model: keras.Model, training: TrainingConfig, *, is_probable: bool = False) -> keras.Model:
-    """Returns the model that is to be compiled: the same layers and weights, with the recipe's heads.
+def apply_head(
+    model: keras.Model, training: TrainingConfig, *, is_probable: bool = False
+) -> keras.Model:
+    """Returns the model that is to be compiled.
+
+    The same layers and weights, with the recipe's heads.
 
     Args:
         model: Functional or Sequential, with one input and one output.
@@ -108,7 +134,11 @@ def apply_head(model: keras.Model, training: TrainingConfig, *, is_probable: boo
         return model
     (inputs,), (outputs,) = model.inputs, model.outputs
     headed = HeadedModel(inputs=inputs, outputs=outputs, name=model.name)
-    headed.head, headed.validation_head, headed.is_probable = training.head, training.validation_head, is_probable
+    headed.head, headed.validation_head, headed.is_probable = (
+        training.head,
+        training.validation_head,
+        is_probable,
+    )
     return headed
 
 
@@ -128,7 +158,10 @@ def build_loss(training: TrainingConfig, *, is_probable: bool = False) -> keras.
 
 
 def build_metrics(training: TrainingConfig) -> list[keras.metrics.Metric]:
-    """Builds what is reported besides the loss; a softmax more or less does not change an accuracy."""
+    """Builds what is reported besides the loss.
+
+    A softmax more or less does not change an accuracy.
+    """
     if training.loss != "sparse_categorical_crossentropy":
         return []
     return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]

@@ -1,4 +1,7 @@
-"""Optimizers by the values of a recipe, and the one that Keras lacks: SGD with groups of weights."""
+"""Optimizers by the values of a recipe, and the one that Keras lacks.
+
+SGD with groups of weights.
+"""
 
 import fnmatch
 import inspect
@@ -20,7 +23,15 @@ from tfbench.recipe.optimizers import (
 )
 from tfbench.schema import to_plain
 
-_NOT_KERAS = ("name", "class_name", "arguments", "learning_rate_schedule", "weight_decay", "schedule", "groups")
+_NOT_KERAS = (
+    "name",
+    "class_name",
+    "arguments",
+    "learning_rate_schedule",
+    "weight_decay",
+    "schedule",
+    "groups",
+)
 
 
 def require_same_clipping(optimizer: keras.optimizers.Optimizer, num_replicas: int) -> None:
@@ -28,12 +39,15 @@ def require_same_clipping(optimizer: keras.optimizers.Optimizer, num_replicas: i
     clips = [key for key in CLIPPING if getattr(optimizer, key, None)]
     if clips and num_replicas > 1 and keras.backend.backend() == "tensorflow":
         raise RecipeError(
-            f"training.optimizer: {clips[0]} cannot be used with {num_replicas} replicas on TensorFlow, where Keras "
-            "clips each replica's gradients before it adds them up. Use one device, or --backend jax."
+            f"training.optimizer: {clips[0]} cannot be used with {num_replicas} replicas on"
+            " TensorFlow, where Keras clips each replica's gradients before it adds them up. Use"
+            " one device, or --backend jax."
         )
 
 
-def build_optimizer(config: OptimizerConfig, model: keras.Model, *, total_steps: int) -> keras.optimizers.Optimizer:
+def build_optimizer(
+    config: OptimizerConfig, model: keras.Model, *, total_steps: int
+) -> keras.optimizers.Optimizer:
     """Builds the optimizer of a model.
 
     Args:
@@ -42,9 +56,14 @@ def build_optimizer(config: OptimizerConfig, model: keras.Model, *, total_steps:
         total_steps: Training steps of the whole recipe, which schedules are fractions of.
 
     Raises:
-        RecipeError: A group's pattern fits no weight of the model, or Keras does not take the values.
+        RecipeError: A group's pattern fits no weight of the model, or Keras does not take the
+            values.
     """
-    values = {key: value for key, value in to_plain(config).items() if key not in _NOT_KERAS and value is not None}
+    values = {
+        key: value
+        for key, value in to_plain(config).items()
+        if key not in _NOT_KERAS and value is not None
+    }
     if config.learning_rate_schedule:
         values["learning_rate"] = _build_schedule(config, total_steps)
     if isinstance(config, SgdConfig) and (config.groups or config.schedule or config.weight_decay):
@@ -56,44 +75,73 @@ def build_optimizer(config: OptimizerConfig, model: keras.Model, *, total_steps:
     try:
         return type(keras.optimizers.get(name))(**values)
     except (TypeError, ValueError) as error:
-        raise RecipeError(f"training.optimizer: Keras does not take {name} like this: {reason_of(error)}") from error
+        raise RecipeError(
+            f"training.optimizer: Keras does not take {name} like this: {reason_of(error)}"
+        ) from error
 
 
-def _build_schedule(config: KerasArguments, total_steps: int) -> keras.optimizers.schedules.LearningRateSchedule:
-    """Builds one of Keras's schedules; what is left out of it follows from the rate and the training's length."""
-    where, arguments = "training.optimizer.learning_rate_schedule", dict(config.learning_rate_schedule or {})
-    known = {name: kind for name, kind in vars(keras.optimizers.schedules).items() if isinstance(kind, type)}
+def _build_schedule(
+    config: KerasArguments, total_steps: int
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Builds one of Keras's schedules.
+
+    What is left out of it follows from the rate and the training's length.
+    """
+    where, arguments = (
+        "training.optimizer.learning_rate_schedule",
+        dict(config.learning_rate_schedule or {}),
+    )
+    known = {
+        name: kind
+        for name, kind in vars(keras.optimizers.schedules).items()
+        if isinstance(kind, type)
+    }
     del known["LearningRateSchedule"]
     name = arguments.pop("name", None)
     if name not in known:
         raise RecipeError(
-            f"{where}.name: must be one of {', '.join(known)}. Received: {name}.{did_you_mean(str(name), known)}"
+            f"{where}.name: must be one of {', '.join(known)}. Received:"
+            f" {name}.{did_you_mean(str(name), known)}"
         )
     rate, warmup_steps = config.learning_rate, arguments.get("warmup_steps", 0)
-    starts = {"initial_learning_rate": 0.0, "warmup_target": rate} if warmup_steps else {"initial_learning_rate": rate}
-    defaults = starts | {"decay_steps": total_steps - warmup_steps if isinstance(warmup_steps, int) else None}
+    starts = (
+        {"initial_learning_rate": 0.0, "warmup_target": rate}
+        if warmup_steps
+        else {"initial_learning_rate": rate}
+    )
+    defaults = starts | {
+        "decay_steps": total_steps - warmup_steps if isinstance(warmup_steps, int) else None
+    }
     taken = inspect.signature(known[name]).parameters
     try:
-        schedule = known[name](**{key: value for key, value in defaults.items() if key in taken} | arguments)
+        schedule = known[name](
+            **{key: value for key, value in defaults.items() if key in taken} | arguments
+        )
         schedule(0)  # some find out only now
     except (TypeError, ValueError) as error:
-        raise RecipeError(f"{where}: Keras does not take {name} like this: {reason_of(error)}") from error
+        raise RecipeError(
+            f"{where}: Keras does not take {name} like this: {reason_of(error)}"
+        ) from error
     return schedule
 
 
 class GroupedSgd(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no types
     """SGD whose weights have learning rates, schedules and weight decay of their own.
 
-    v = momentum v - rate (gradient + decay w) and w = w + v, so that the decay goes through the momentum, as in
-    cuda-convnet: inc = mom inc - eps wc w + eps gradient / batch (there the gradient points uphill).
+    v = momentum v - rate (gradient + decay w) and w = w + v, so that the decay goes through the
+    momentum, as in cuda-convnet: inc = mom inc - eps wc w + eps gradient / batch (there the
+    gradient points uphill).
 
     Args:
-        groups: What holds for each trainable weight of the model, in the order of `model.trainable_variables`.
+        groups: What holds for each trainable weight of the model, in the order of
+            `model.trainable_variables`.
         total_steps: Training steps that schedules are fractions of.
         values: As of Keras's SGD, for weights that no group names.
     """
 
-    def __init__(self, groups: Sequence[ParameterGroup], *, total_steps: int, **values: Any) -> None:
+    def __init__(
+        self, groups: Sequence[ParameterGroup], *, total_steps: int, **values: Any
+    ) -> None:
         super().__init__(**values)
         self._groups = groups
         self._total_steps = total_steps
@@ -112,27 +160,40 @@ class GroupedSgd(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no ty
         """Returns divide_by ^ (number of boundaries reached)."""
         boundaries = [round(share * self._total_steps) for share in schedule.at]
         reached = keras.ops.cast(
-            self.iterations >= keras.ops.convert_to_tensor(boundaries, self.iterations.dtype), "float32"
+            self.iterations >= keras.ops.convert_to_tensor(boundaries, self.iterations.dtype),
+            "float32",
         )
         return keras.ops.power(float(schedule.divide_by), keras.ops.sum(reached))
 
 
 def _assign_groups(config: SgdConfig, variables: Sequence[Any]) -> list[ParameterGroup]:
-    """Returns what holds for each weight once the groups are laid over the optimizer's own values, one by one."""
+    """Returns the settings of each weight, with groups laid over the defaults.
+
+    The defaults are the optimizer's own values; later groups take precedence.
+    """
     values: list[dict[str, Any]] = [
-        {"learning_rate": None, "weight_decay": config.weight_decay, "schedule": config.schedule} for _ in variables
+        {"learning_rate": None, "weight_decay": config.weight_decay, "schedule": config.schedule}
+        for _ in variables
     ]
     for group in config.groups:
         pattern = f"*/{group.variables}"  # of a path, or of its end from a slash on
-        fitting = [index for index, one in enumerate(variables) if fnmatch.fnmatchcase(f"/{one.path}", pattern)]
+        fitting = [
+            index
+            for index, one in enumerate(variables)
+            if fnmatch.fnmatchcase(f"/{one.path}", pattern)
+        ]
         if not fitting:
-            known = ", ".join(dict.fromkeys("/".join(variable.path.split("/")[-2:]) for variable in variables))
+            known = ", ".join(
+                dict.fromkeys("/".join(variable.path.split("/")[-2:]) for variable in variables)
+            )
             raise RecipeError(
-                f"training.optimizer.groups: '{group.variables}' fits no weight of the model. Its weights: {known}."
+                f"training.optimizer.groups: '{group.variables}' fits no weight of the model. Its"
+                f" weights: {known}."
             )
         named = {key: value for key in values[0] if (value := getattr(group, key)) is not None}
         for index in fitting:
             values[index] |= named
     return [
-        ParameterGroup(variables=variable.path, **fields) for variable, fields in zip(variables, values, strict=True)
+        ParameterGroup(variables=variable.path, **fields)
+        for variable, fields in zip(variables, values, strict=True)
     ]

@@ -1,4 +1,7 @@
-"""What a measurement begins with: devices, data and model, made ready in this order before any clock runs."""
+"""What a measurement begins with.
+
+Devices, data and model, made ready in this order before any clock runs.
+"""
 
 import contextlib
 import dataclasses
@@ -29,7 +32,9 @@ from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.compiled_model import build_compiled_model, require_apart, summarize_model
 from tfbench.worker.process_settings import import_keras, list_unneeded, set_process_wide
 
-SHARED_MACHINE = "Another tfbench run measured at the same time. Speed may be too low. Measure one at a time."
+SHARED_MACHINE = (
+    "Another tfbench run measured at the same time. Speed may be too low. Measure one at a time."
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +49,9 @@ class Prepared:
     resolved: Placed
     summary: ModelSummary
     shares_machine: bool  # another run was measuring here already
-    memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
+    memory_before_model: (
+        int  # resident size of this process in bytes, with libraries, devices and data
+    )
     gpu_addresses: tuple[str, ...]  # on the bus, of those that the process sees
 
     @property
@@ -59,7 +66,10 @@ class Prepared:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the first of several workers, which writes what all would find alike, or the only one."""
+        """Whether this is the only worker or the first of several.
+
+        The first writes what all would find alike.
+        """
         return self.request.worker_rank is None or self.request.worker_rank.index == 0
 
     @property
@@ -93,10 +103,15 @@ class Prepared:
         read_gpu_peaks = backends.current().watch_gpus(self.resolved.gpu_names)
         if self.request.worker_rank is None:
             return UsageMeter(read_gpu_peaks, memory_before_model=self.memory_before_model)
-        return UsageMeter(read_gpu_peaks, fellows=find_fellows(self.request.worker_rank.addresses[0]))
+        return UsageMeter(
+            read_gpu_peaks, fellows=find_fellows(self.request.worker_rank.addresses[0])
+        )
 
     def note_shared_machine(self) -> None:
-        """Says so in the journal if another run measured on the machine, before this one began or at its end."""
+        """Notes in the journal if another run measured on the machine.
+
+        It counts if it did so before this run began or at its end.
+        """
         if self.shares_machine or _shares_machine(self.request):
             self.journal.append("note", text=SHARED_MACHINE)
 
@@ -129,12 +144,16 @@ def prepare(
     resolved = backend.resolve(recipe.distribution, training, request.worker_rank)
     environment = backend.collect_environment()
     unused_gpu = find_unused_gpu(resolved.placement, recipe, gpu_facts, environment)
-    journal.append("placed", **plain_fields(placement=dataclasses.replace(resolved.placement, unused_gpu=unused_gpu)))
+    journal.append(
+        "placed",
+        **plain_fields(placement=dataclasses.replace(resolved.placement, unused_gpu=unused_gpu)),
+    )
     num_machines = require_alike(request) if request.worker_rank else 1
     if request.profile and resolved.placement.num_devices > 1:
         raise DeviceError(
-            f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
-            "them; `tfbench scale` says what more replicas cost."
+            "a profile is of the step of one replica. Received:"
+            f" {', '.join(resolved.placement.devices)}. Name one of them; `tfbench scale` says what"
+            " more replicas cost."
         )
 
     breakdown.switch("data")
@@ -142,7 +161,9 @@ def prepare(
     if recipe.dataset.name == data.NETWORK:
         splits = data.make_splits(recipe.dataset, recipe.model, allows_code=request.allows_code)
     else:
-        splits = data.load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
+        splits = data.load_data(
+            recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code
+        )
     for note in splits.notes:
         journal.append("note", text=note)
     misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)
@@ -168,7 +189,9 @@ def prepare(
             require_apart(model, splits)
         if request.resume:
             checkpoints.resume_training(model, request.resume)
-    settings = dataclasses.replace(backend.read_settings(model, training), framework_variables=variables)
+    settings = dataclasses.replace(
+        backend.read_settings(model, training), framework_variables=variables
+    )
     prepared = Prepared(
         request=request,
         journal=journal,
@@ -185,7 +208,9 @@ def prepare(
         "ready",
         steps_per_epoch=prepared.steps_per_epoch,
         **plain_fields(
-            placement=dataclasses.replace(resolved.placement, unused_gpu=unused_gpu, num_machines=num_machines),
+            placement=dataclasses.replace(
+                resolved.placement, unused_gpu=unused_gpu, num_machines=num_machines
+            ),
             settings=settings,
             environment=environment,
             dataset=data.summarize_data(recipe.dataset, splits),
@@ -199,7 +224,12 @@ def prepare(
 
 
 def _shares_machine(request: RunRequest) -> bool:
-    return count_other_workers(request.worker_rank.addresses[0] if request.worker_rank else request.run_id) > 0
+    return (
+        count_other_workers(
+            request.worker_rank.addresses[0] if request.worker_rank else request.run_id
+        )
+        > 0
+    )
 
 
 @contextlib.contextmanager
@@ -214,7 +244,9 @@ def _notices_recorded(journal: Journal) -> Iterator[None]:
 
 
 def require_alike(request: RunRequest) -> int:
-    """Holds what this worker was asked for against what the others were, who do the same at this time.
+    """Compares this worker's request with those of the other workers.
+
+    All workers do so at the same time.
 
     Returns:
         On how many machines they are.
@@ -226,12 +258,14 @@ def require_alike(request: RunRequest) -> int:
     texts = [json.dumps(part, sort_keys=True).encode() for part in (*own.values(), platform.node())]
     rows = backends.current().gather_figures([float(zlib.crc32(text)) for text in texts])
     for index, row in enumerate(rows):
-        differing = [name for name, first, other in zip(own, rows[0], row, strict=False) if first != other]
+        differing = [
+            name for name, first, other in zip(own, rows[0], row, strict=False) if first != other
+        ]
         if differing:
             backends.current().leave()  # all know it now; who ends first would end the others
             raise WorkersError(
-                f"worker {index} has another {', '.join(differing)} than worker 0. Start the same command, with the "
-                "same versions, for each worker."
+                f"worker {index} has another {', '.join(differing)} than worker 0. Start the same"
+                " command, with the same versions, for each worker."
             )
     return len({row[-1] for row in rows})
 
@@ -244,5 +278,8 @@ def _list_parts(request: RunRequest) -> dict[str, Any]:
         **{f"[{name}] of the recipe": table for name, table in recipe.items()},
         "--resume": request.resume.run_id if request.resume else "",
         "version of tfbench": __version__,
-        **{f"version of {name}": find_version(name) or find_version(f"{name}-cpu") for name in ("keras", backend)},
+        **{
+            f"version of {name}": find_version(name) or find_version(f"{name}-cpu")
+            for name in ("keras", backend)
+        },
     }

@@ -1,4 +1,7 @@
-"""What holds for the whole measuring process: Keras as it is imported, and what the framework and Keras are set to."""
+"""What holds for the whole measuring process.
+
+Keras as it is imported, and what the framework and Keras are set to.
+"""
 
 import contextlib
 import gc
@@ -12,15 +15,18 @@ from tfbench.machine.devices import describe_lack
 from tfbench.recipe.backend_support import BackendName
 from tfbench.recipe.sections import Recipe, TrainingConfig
 
-# Keras and TensorFlow import these for estimators, pictures, data frames and another backend's checkpoints, which only
-# a user's code needs: a second, and 150 MiB.
+# Keras and TensorFlow import these for estimators, pictures, data frames and another backend's
+# checkpoints, which only a user's code needs: a second, and 150 MiB.
 _UNNEEDED = ("jax", "matplotlib", "pandas", "scipy", "sklearn")
 _NEEDED_BY = {"jax": ("jax", "scipy")}
 
 
 @contextlib.contextmanager
 def hidden(names: Iterable[str]) -> Iterator[None]:
-    """Hides packages from imports, except those that are imported already. They can be imported afterwards."""
+    """Hides packages from imports, except those that are imported already.
+
+    They can be imported afterwards.
+    """
     new: dict[str, Any] = {name: None for name in names if name not in sys.modules}
     sys.modules.update(new)
     try:
@@ -37,13 +43,16 @@ def list_unneeded(backend: BackendName, *, is_users: bool) -> list[str]:
         backend: Its name.
         is_users: Whether the network or the data is the user's own.
     """
-    return [] if is_users else [name for name in _UNNEEDED if name not in _NEEDED_BY.get(backend, ())]
+    return (
+        [] if is_users else [name for name in _UNNEEDED if name not in _NEEDED_BY.get(backend, ())]
+    )
 
 
 def import_keras(backend: BackendName, unneeded: Iterable[str] = ()) -> None:
     """Imports Keras with a backend.
 
-    Garbage is not looked for in what is imported, neither meanwhile, which takes a second, nor later.
+    Garbage is not looked for in what is imported, neither meanwhile, which takes a second, nor
+    later.
 
     Args:
         backend: Its name.
@@ -69,10 +78,11 @@ def import_keras(backend: BackendName, unneeded: Iterable[str] = ()) -> None:
 
 
 def set_process_wide(recipe: Recipe) -> None:
-    """Sets what the framework only takes before its first operation, and Keras before the first layer.
+    """Sets what must be set before the first operation or Keras layer.
 
-    Keras sets TensorFlow's seed, too, and imports it for that on every backend, which takes seconds and 300 MiB. On
-    another one, it does as where TensorFlow is not installed, unless code or a network file of the user's may need it.
+    Keras sets TensorFlow's seed, too, and imports it for that on every backend, which takes seconds
+    and 300 MiB. On another one, it does as where TensorFlow is not installed, unless code or a
+    network file of the user's may need it.
     """
     import keras
 
@@ -84,7 +94,10 @@ def set_process_wide(recipe: Recipe) -> None:
 
 
 def configure_keras(training: TrainingConfig) -> None:
-    """Sets what Keras reads from a file in the user's home folder, and the precision of the layers to come."""
+    """Sets Keras's configuration and the precision of the layers to come.
+
+    Keras would read its configuration from a file in the user's home folder.
+    """
     import keras
 
     keras.config.set_floatx("float32")

@@ -1,8 +1,9 @@
 """The measured job of a profile: where a step's time goes, or its framework's trace of it.
 
-Functions take turns: each round calls every one of them some times in a row, so that what the machine does in between
-slows all alike. Each round begins with the same weights. Training on the same few batches for long would end in
-gradients so small that a processor handles them many times as slowly as those of real training.
+Functions take turns: each round calls every one of them some times in a row, so that what the
+machine does in between slows all alike. Each round begins with the same weights. Training on the
+same few batches for long would end in gradients so small that a processor handles them many times
+as slowly as those of real training.
 """
 
 import dataclasses
@@ -24,11 +25,16 @@ from tfbench.worker.prepared import Prepared, prepare
 
 _TURN_SECONDS = 0.04  # for which a function is called in a row
 _MAX_CALLS = 200
-_MIN_ROUNDS, _FEWEST_ROUNDS = 5, 3  # the latter where rounds take so long that five would be out of all proportion
+_MIN_ROUNDS, _FEWEST_ROUNDS = (
+    5,
+    3,
+)  # the latter where rounds take so long that five would be out of all proportion
 _SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
 _LONG_SECONDS = 30.0  # of rounds, from which fewer will do
 _PEAK_SECONDS = 1.0
-_FAST_PIPELINE = 0.3  # share of a step that making a batch may take for the step never to wait for it
+_FAST_PIPELINE = (
+    0.3  # share of a step that making a batch may take for the step never to wait for it
+)
 _TRACED_STEPS, _TRACED_SECONDS = 20, 3.0
 
 
@@ -39,7 +45,8 @@ def run_profile(
 
     Args:
         request: The run; `request.profile` is there.
-        journal: Receives the records of `run_benchmark` but for those of a training, and "profile_*" records.
+        journal: Receives the records of `run_benchmark` but for those of a training, and
+            "profile_*" records.
         breakdown: As of `run_benchmark`.
         wait_for_start: As of `run_benchmark`.
 
@@ -76,7 +83,11 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
     step = backend.build_step(model, batches, prepared.resolved)
     problem = why_layers_merge(training.backend, training.compiler_used)
-    layers = [] if problem else describe_calls(step.calls, model.trainable_variables, training.global_batch_size)
+    layers = (
+        []
+        if problem
+        else describe_calls(step.calls, model.trainable_variables, training.global_batch_size)
+    )
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
     journal.append("stage", name="compiling the step, phase by phase")
     functions = TimedTurns()
@@ -88,7 +99,8 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     making_seconds = functions.add("pipeline", batches.draw_call(), num_before=num_draining)
     num_before = num_draining if making_seconds > _FAST_PIPELINE * step_seconds else 1
     functions.add("full", *step.keras_call(batches.pipeline()), num_before=num_before)
-    # Not of the pipeline itself: one turn would use up the batches that it has ready, and then time their making.
+    # Not of the pipeline itself: one turn would use up the batches that it has ready, and then time
+    # their making.
     functions.add("take", step.take_call(batches.iterator(num_ahead=num_prefetched)))
     breakdown.switch("steady")
     journal.append("stage", name="timing phases and layers")
@@ -151,12 +163,20 @@ class _Function:
 
 
 class TimedTurns:
-    """Functions that take turns, with the number of calls that makes a turn long enough to be timed."""
+    """Functions that take turns, each called often enough to be timed."""
 
     def __init__(self) -> None:
         self._functions: dict[str, _Function] = {}
 
-    def add(self, name: str, call: Call, num_steps: int = 1, *, is_traced: bool = False, num_before: int = 1) -> float:
+    def add(
+        self,
+        name: str,
+        call: Call,
+        num_steps: int = 1,
+        *,
+        is_traced: bool = False,
+        num_before: int = 1,
+    ) -> float:
         """Adds a function, after calls that compile it and tell how long it takes.
 
         Args:
@@ -180,16 +200,21 @@ class TimedTurns:
         return seconds / num_steps
 
     def rounds(self, seconds: float, restore: Call) -> Iterator[ProfileRound]:
-        """Yields rounds until the time is over, some at least; every second one goes through the functions backwards.
+        """Yields rounds until the time is over, some at least.
+
+        Every second one goes through the functions backwards.
 
         Args:
             seconds: After which no more rounds are begun.
-            restore: Called before each round; functions may have trained for long in the one before.
+            restore: Called before each round; functions may have trained for long in the one
+                before.
         """
         start = time.perf_counter()
         for number in itertools.count(1):
             restore()
-            yield self._round(list(self._functions) if number % 2 else list(reversed(self._functions)))
+            yield self._round(
+                list(self._functions) if number % 2 else list(reversed(self._functions))
+            )
             elapsed = time.perf_counter() - start
             is_long = elapsed >= max(2 * seconds, _LONG_SECONDS)
             enough = _FEWEST_ROUNDS if is_long else _MIN_ROUNDS
@@ -200,7 +225,9 @@ class TimedTurns:
         seconds, traced = {}, {}
         for name in order:
             one = self._functions[name]
-            for _ in range(one.num_before):  # the first after another function is slower, by 15 % at times
+            for _ in range(
+                one.num_before
+            ):  # the first after another function is slower, by 15 % at times
                 one.call()
             backends.current().synchronize()
             seconds[name] = time_calls(one.call, one.num_calls) / one.num_steps

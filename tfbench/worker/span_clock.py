@@ -1,4 +1,7 @@
-"""Times the steps of a training: reads the clock, and has the device waited for as seldom as that takes."""
+"""Times the steps of a training.
+
+Reads the clock, and has the device waited for as seldom as that takes.
+"""
 
 import math
 import time
@@ -15,12 +18,14 @@ _LONGEST = 5  # times `min_span_seconds`
 class SpanClock:
     """Cuts training into spans of steps, each ended by a synchronisation with the device.
 
-    The first execution (tracing, compilation) is a span of its own, and so is what else belongs to the warm-up, so that
-    steady time begins at a boundary. After that a span ends once `min_span_seconds` have passed: one synchronisation in
-    50 ms costs nothing, one at every step would slow down exactly the small networks.
+    The first execution (tracing, compilation) is a span of its own, and so is what else belongs to
+    the warm-up, so that steady time begins at a boundary. After that a span ends once
+    `min_span_seconds` have passed: one synchronisation in 50 ms costs nothing, one at every step
+    would slow down exactly the small networks.
 
-    A device may be given many steps before it has done the first. How long they will take is known from the spans
-    before, so that a span ends as well with the steps that the fastest of them would do in five times that time.
+    A device may be given many steps before it has done the first. How long they will take is known
+    from the spans before, so that a span ends as well with the steps that the fastest of them would
+    do in five times that time.
 
     Args:
         config: Clock mode, length of spans, warm-up and limits.
@@ -28,9 +33,9 @@ class SpanClock:
         synchronize: Waits until the devices have finished what they were given.
         on_span: Receives each span.
         breakdown: Told which part of the training is under way.
-        ask_first: Of several workers, takes a number of each and returns that of the first; None: there is but one.
-            A limit of seconds is reached when the first says so, which all ask at the same steps: one that ended at
-            another would leave the others waiting for it.
+        ask_first: Of several workers, takes a number of each and returns that of the first; None:
+            there is but one. A limit of seconds is reached when the first says so, which all ask at
+            the same steps: one that ended at another would leave the others waiting for it.
     """
 
     def __init__(
@@ -69,7 +74,10 @@ class SpanClock:
 
     @property
     def _is_far_ahead(self) -> bool:
-        """Whether the device will take very long for the steps of the open span that were given out."""
+        """Whether the host is far ahead of the device in the open span.
+
+        The device will take very long for the steps that were given out.
+        """
         most_steps = self._fastest * _LONGEST * self.config.min_span_seconds
         return 0 < most_steps <= self.step - self._span_first_step + 1
 
@@ -85,7 +93,10 @@ class SpanClock:
         self.restart()
 
     def restart(self) -> None:
-        """Starts the open span anew, so that what was done since the last one ended is in no span."""
+        """Restarts the open span.
+
+        What was done since the last one ended is then in no span.
+        """
         self.breakdown.switch(self._part)
         self._span_start = self.now()
         self._span_first_step = self.step + 1
@@ -102,7 +113,11 @@ class SpanClock:
         self.step += count
         time_ns = self.now()
         is_limit = self._reaches_limit(time_ns)
-        asks = self._ask_first is not None and self._steady_start is not None and self.step >= self._next_asked
+        asks = (
+            self._ask_first is not None
+            and self._steady_start is not None
+            and self.step >= self._next_asked
+        )
         in_warmup = self._steady_start is None
         ends_warmup = in_warmup and self.step >= self.config.warmup_steps
         is_long = time_ns - self._span_start >= self._min_span_ns or self._is_far_ahead
@@ -156,7 +171,10 @@ class SpanClock:
         return self.config.seconds - (time_ns - self._steady_start) * _NS
 
     def _is_over_for_first(self) -> bool:
-        """Asks the first worker, which says after how many steps to ask again, or that its time is over."""
+        """Asks the first worker whether its time is over.
+
+        If not, the first worker says after how many steps to ask again.
+        """
         left = self._seconds_left(self._span_start)
         # Half of what is left at the speed so far, so that not many steps are done too many.
         steps = max(1, int(left * (self.steady_steps_per_second or 0.0) / 2)) if left > 0 else 0

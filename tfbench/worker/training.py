@@ -13,18 +13,28 @@ from tfbench.records.run_folder import CHECKPOINTS
 from tfbench.schema import to_plain
 from tfbench.worker import checkpoints
 from tfbench.worker.prepared import Prepared
-from tfbench.worker.recorder import CarriedState, FitReadings, Validation, build_callbacks, flatten_logs
+from tfbench.worker.recorder import (
+    CarriedState,
+    FitReadings,
+    Validation,
+    build_callbacks,
+    flatten_logs,
+)
 from tfbench.worker.span_clock import SpanClock
 
-NO_VALIDATION = "the network was not validated: it comes without a loss, and without a test_step of its own."
-UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
+NO_VALIDATION = (
+    "the network was not validated: it comes without a loss, and without a test_step of its own."
+)
+UNLIMITED_EPOCHS = (
+    1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
+)
 
 
 def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> float | None:
     """Trains a compiled model as the request says, from the first epoch or from a checkpoint on.
 
-    A run limited by steps or seconds is not validated. The journal receives "spans", "epoch", "breakdown",
-    "checkpoint", "stopped" and "note" records.
+    A run limited by steps or seconds is not validated. The journal receives "spans", "epoch",
+    "breakdown", "checkpoint", "stopped" and "note" records.
 
     Args:
         prepared: The model, with a checkpoint's values already, if there is one.
@@ -33,18 +43,34 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
     Returns:
         Steps per second after the warm-up; None if there were none.
     """
-    backend, request, model, journal = backends.current(), prepared.request, prepared.model, prepared.journal
+    backend, request, model, journal = (
+        backends.current(),
+        prepared.request,
+        prepared.model,
+        prepared.journal,
+    )
     training, measurement, splits = prepared.training, request.recipe.measurement, prepared.splits
-    placement, breakdown, steps_per_epoch = prepared.resolved.placement, prepared.breakdown, prepared.steps_per_epoch
+    placement, breakdown, steps_per_epoch = (
+        prepared.resolved.placement,
+        prepared.breakdown,
+        prepared.steps_per_epoch,
+    )
     done = request.resume.epochs if request.resume else ()
-    is_validated, is_resident = not measurement.is_limited and can_evaluate(model), training.data_on_device
+    is_validated, is_resident = (
+        not measurement.is_limited and can_evaluate(model),
+        training.data_on_device,
+    )
     if not measurement.is_limited and not is_validated:
         journal.append("note", text=NO_VALIDATION)
     validation, evaluate_training = None, None
     if is_validated:
         is_whole = placement.num_replicas == 1 and training.steps_per_execution == 1
-        validation = Validation(splits.validation.num_samples, prepared.evaluation_batch_size, is_whole=is_whole)
-        evaluate_training = functools.partial(evaluate, prepared, "train") if training.evaluates_training else None
+        validation = Validation(
+            splits.validation.num_samples, prepared.evaluation_batch_size, is_whole=is_whole
+        )
+        evaluate_training = (
+            functools.partial(evaluate, prepared, "train") if training.evaluates_training else None
+        )
     with breakdown.entry("callbacks"), backend.watch() as watch:
         clock = SpanClock(
             measurement,
@@ -58,7 +84,9 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
             model=model,
             steps_per_epoch=steps_per_epoch,
             global_batch_size=training.global_batch_size,
-            batches_ahead=0 if is_resident else backend.count_ahead(splits, training.global_batch_size),
+            batches_ahead=(
+                0 if is_resident else backend.count_ahead(splits, training.global_batch_size)
+            ),
             cuts_last_execution=is_resident,
             validation=validation,
             on_epoch=functools.partial(end_epoch, prepared, list(done)),
@@ -73,7 +101,12 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
             first_step = prepared.first_step
             if is_resident:
                 batches = backend.build_resident_training(
-                    model, splits, training, prepared.resolved, steps_per_epoch=steps_per_epoch, first_step=first_step
+                    model,
+                    splits,
+                    training,
+                    prepared.resolved,
+                    steps_per_epoch=steps_per_epoch,
+                    first_step=first_step,
                 )
             else:
                 batches = prepared.build_batches(first_step)
@@ -92,7 +125,10 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
 
 
 def _ask_first(figure: float) -> float:
-    """Returns the figure that the first of several workers has; each has to ask at the same time."""
+    """Returns the figure that the first of several workers has.
+
+    Each has to ask at the same time.
+    """
     return backends.current().gather_figures([figure])[0][0]
 
 

@@ -1,7 +1,7 @@
 """Networks and data from functions of the user's own: "my_package.nets:build_model".
 
-They are imported in the measuring process alone, and only where the user allowed it: a recipe from someone else must
-not run code unasked.
+They are imported in the measuring process alone, and only where the user allowed it: a recipe from
+someone else must not run code unasked.
 """
 
 import contextlib
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
     import keras
 
 _FRAMES = 3  # of the user's code, shown where it raised
-# Frames of tfbench, of Python, and of what is installed: they say nothing of what the user's code does wrong.
+# Frames of tfbench, of Python, and of what is installed: they say nothing of what the user's code
+# does wrong.
 _NOT_THE_USERS = (
     str(Path(__file__).parents[1]),
     "<frozen ",
-    *dict.fromkeys(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *dict.fromkeys(
+        sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")
+    ),
 )
 
 
@@ -42,22 +45,30 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     """Calls the user's `build_model(spec, **options)`, or one that takes no `spec`.
 
     Raises:
-        RecipeError: It is not allowed, cannot be found or called, raised, or returned what is no model for this data.
+        RecipeError: It is not allowed, cannot be found or called, raised, or returned what is no
+            model for this data.
     """
     where = f"model.name: {config.name}"
     build = _import(config.name, where, allows_code=allows_code)
     with _users_code(where, goes_on=True) as seed:
-        model = foreign_model.fit_to_data(_call(build, where, {"spec": spec}, config.options), spec, where)
+        model = foreign_model.fit_to_data(
+            _call(build, where, {"spec": spec}, config.options), spec, where
+        )
         sets_seed = _rng_utils().get_random_seed() != seed
     if sets_seed:
-        text = f"{config.name} sets the random seed: --seed and --vary-seed do not change its initial weights."
+        text = (
+            f"{config.name} sets the random seed: --seed and --vary-seed do not change its initial"
+            " weights."
+        )
         warnings.warn(text, Notice, stacklevel=2)
     foreign_model.require_precision(model, where)
     return model
 
 
 def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: bool) -> Splits:
-    """Calls the user's `load_splits(data_dir, **options)`, which returns ((x_train, y_train), (x_val, y_val)).
+    """Calls the user's `load_splits(data_dir, **options)`.
+
+    It returns ((x_train, y_train), (x_val, y_val)).
 
     Raises:
         RecipeError: It is not allowed, cannot be found or called, or raised.
@@ -70,13 +81,18 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
     splits = splits_of_arrays(loaded, source=f"code of {_describe_source(load)}", where=where)
     for name, split in (("train", splits.train), ("validation", splits.validation)):
         # Structured data is checked array by array.
-        if not splits.spec.is_structured and (problem := find_mismatch(split, splits.spec, split.num_samples)):
+        if not splits.spec.is_structured and (
+            problem := find_mismatch(split, splits.spec, split.num_samples)
+        ):
             raise DatasetError(f"{where}: {name}: {problem}.")
     return splits
 
 
 def find_digest(config: ModelConfig | DatasetConfig) -> str:
-    """Returns the digest of the file that a network or data already made is from; "" of tfbench's own."""
+    """Returns the digest of the file that a network or data already made is from.
+
+    "" of tfbench's own.
+    """
     if config.name == "keras_file":
         return foreign_model.digest_of(Path(str(config.options["file"])))
     if not registry.is_code(config.name):
@@ -105,12 +121,16 @@ def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
             if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
                 raise  # one that the user's module imports
             raise RecipeError(
-                f"{where}: there is no module {error.name} in PYTHONPATH or the current folder {folder}."
+                f"{where}: there is no module {error.name} in PYTHONPATH or the current folder"
+                f" {folder}."
             ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
         found = "nothing of that name" if function is None else f"a {type(function).__name__}"
-        raise RecipeError(f"{where}: there must be a function {function_name} in {module.__file__}. Found: {found}.")
+        raise RecipeError(
+            f"{where}: there must be a function {function_name} in {module.__file__}. Found:"
+            f" {found}."
+        )
     return function  # type: ignore[no-any-return]  # mypy takes it for a plain callable
 
 
@@ -129,34 +149,50 @@ def _import_file(path: Path) -> types.ModuleType:
     return sys.modules[name]
 
 
-def _call(function: Callable[..., Any], where: str, given: Mapping[str, object], options: Mapping[str, object]) -> Any:
-    """Calls a function of the user's with its options, and with what it is given, if it takes that."""
+def _call(
+    function: Callable[..., Any],
+    where: str,
+    given: Mapping[str, object],
+    options: Mapping[str, object],
+) -> Any:
+    """Calls a user's function with its options and the arguments it takes.
+
+    `given` is passed only as far as the function takes it.
+    """
     signature = inspect.signature(function)
-    arguments = {name: value for name, value in given.items() if name in signature.parameters} | dict(options)
+    arguments = {
+        name: value for name, value in given.items() if name in signature.parameters
+    } | dict(options)
     try:
         signature.bind(**arguments)
     except TypeError as error:
         name = where.rpartition(":")[2]
         raise RecipeError(
-            f"{where}: cannot be called as {name}({', '.join([*given, *options])}), with the other keys of its table: "
-            f"{error}. It is {name}{signature}."
+            f"{where}: cannot be called as {name}({', '.join([*given, *options])}), with the other"
+            f" keys of its table: {error}. It is {name}{signature}."
         ) from error
     return function(**arguments)
 
 
 @contextlib.contextmanager
 def _users_code(where: str, *, goes_on: bool = False) -> Iterator[int | None]:
-    """Runs code of the user's, which may not change what the recipe sets for the whole process; yields the seed.
+    """Runs code of the user's, which may not change what the recipe sets for the whole process.
 
-    All random numbers begin anew after it, since the run's seed is `training.seed`. Where a network was built, they go
-    on unless it set a seed: layers that are made later would begin with the numbers of its first ones.
+    Yields the seed.
+
+    All random numbers begin anew after it, since the run's seed is `training.seed`. Where a network
+    was built, they go on unless it set a seed: layers that are made later would begin with the
+    numbers of its first ones.
 
     Raises:
         RecipeError: It raised, with the last lines of the traceback; or it changed a setting.
     """
     rng_utils, before = _rng_utils(), _process_wide_settings()
     seed: int | None = rng_utils.get_random_seed()
-    argv, sys.argv = sys.argv, [where.rpartition(": ")[2]]  # the process's own are none of the user's
+    argv, sys.argv = (
+        sys.argv,
+        [where.rpartition(": ")[2]],
+    )  # the process's own are none of the user's
     try:
         yield seed
     except TfbenchError:

@@ -16,7 +16,12 @@ from tfbench.runs.baseline import make_baseline, read_baseline, write_baseline
 Cli = Callable[..., Any]
 Fake = Callable[..., FakeRuns]
 SPEEDS = (100.0, 101.0, 99.0, 100.5, 99.5)
-CHECK = ("check", "sine_lstm", "--strategy", "one_device")  # where the runs that stand in take place
+CHECK = (
+    "check",
+    "sine_lstm",
+    "--strategy",
+    "one_device",
+)  # where the runs that stand in take place
 LITTLE = tuple(0.97 * speed for speed in SPEEDS)
 SLOW = tuple(0.9 * speed for speed in SPEEDS)
 
@@ -43,10 +48,14 @@ def baseline(tfbench: Cli, fake: Fake) -> Path:
 
 
 def edit(path: Path, **fields: Any) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | fields), encoding="utf-8")
+    path.write_text(
+        json.dumps(json.loads(path.read_text(encoding="utf-8")) | fields), encoding="utf-8"
+    )
 
 
-def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: Cli, fake: Fake) -> None:
+def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(
+    tfbench: Cli, fake: Fake
+) -> None:
     runs = fake(*SPEEDS)
     done = tfbench(*CHECK, "--save", "baseline.json")
     assert (done.exit_code, done.stdout.splitlines()[0]) == (
@@ -59,7 +68,11 @@ def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: 
     assert document["group"] == runs.requests[0].tags["tfbench.group"]
     assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
     equals = document["equals"]
-    assert (equals["hostname"], equals["devices"], "tensorflow" in equals) == ("bench", ["cpu:0"], False)
+    assert (equals["hostname"], equals["devices"], "tensorflow" in equals) == (
+        "bench",
+        ["cpu:0"],
+        False,
+    )
     assert document["circumstances"]["tensorflow"] == "2.20.0"
     assert [path.name for path in Path().iterdir()] == ["baseline.json"]
 
@@ -72,12 +85,25 @@ def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: 
         (SPEEDS, 0, "PASSED: no measurable difference, "),
         (tuple(1.2 * speed for speed in SPEEDS), 0, "PASSED: faster, 1.20x ["),
         ((*SLOW[:4], "FAILED"), 3, "FAILED: regression, "),
-        ((*SPEEDS[:4], "FAILED"), 1, "FAILED: 1 run failed. The others: no measurable difference, "),
-        ((*SPEEDS[:4], DeviceError("gone")), 1, "FAILED: 1 run failed. The others: no measurable difference, "),
+        (
+            (*SPEEDS[:4], "FAILED"),
+            1,
+            "FAILED: 1 run failed. The others: no measurable difference, ",
+        ),
+        (
+            (*SPEEDS[:4], DeviceError("gone")),
+            1,
+            "FAILED: 1 run failed. The others: no measurable difference, ",
+        ),
     ],
 )
 def test_the_exit_code_says_what_was_found(
-    tfbench: Cli, fake: Fake, baseline: Path, fates: tuple[Fate, ...], exit_code: int, judgement: str
+    tfbench: Cli,
+    fake: Fake,
+    baseline: Path,
+    fates: tuple[Fate, ...],
+    exit_code: int,
+    judgement: str,
 ) -> None:
     fake(*fates)
     done = tfbench(*CHECK, "--baseline", str(baseline))
@@ -100,8 +126,14 @@ def test_a_check_gives_json(tfbench: Cli, fake: Fake, baseline: Path) -> None:
 def test_the_limit_of_a_check_can_be_set(tfbench: Cli, fake: Fake, baseline: Path) -> None:
     for limit, exit_code in (("2%", 0), ("1%", 3), ("0", 3)):  # slower by 1.9 % at least
         fake(*LITTLE)
-        assert tfbench(*CHECK, "--baseline", str(baseline), "--fail-above", limit).exit_code == exit_code
-    for arguments in (["--baseline", str(baseline), "--fail-above", "-1%"], ["--save", "b.json", "--fail-above", "1%"]):
+        assert (
+            tfbench(*CHECK, "--baseline", str(baseline), "--fail-above", limit).exit_code
+            == exit_code
+        )
+    for arguments in (
+        ["--baseline", str(baseline), "--fail-above", "-1%"],
+        ["--save", "b.json", "--fail-above", "1%"],
+    ):
         done = tfbench(*CHECK, *arguments)
         assert (done.exit_code, done.stdout) == (2, "")
 
@@ -109,7 +141,9 @@ def test_the_limit_of_a_check_can_be_set(tfbench: Cli, fake: Fake, baseline: Pat
 def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:
     runs = fake(*SPEEDS)
     assert tfbench(*CHECK, "--save", "b.json", "--steps", "7", "--repeats", "3").exit_code == 0
-    limits = [(one.recipe.measurement.steps, one.recipe.measurement.seconds) for one in runs.requests]
+    limits = [
+        (one.recipe.measurement.steps, one.recipe.measurement.seconds) for one in runs.requests
+    ]
     assert limits == [(7, None)] * 3
 
 
@@ -123,18 +157,26 @@ def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:
 def test_what_is_not_like_the_baseline_is_rejected_unless_it_is_allowed(
     tfbench: Cli, fake: Fake, baseline: Path, hostname: str, arguments: list[str], difference: Any
 ) -> None:
-    edit(baseline, equals=json.loads(baseline.read_text(encoding="utf-8"))["equals"] | {"hostname": hostname})
+    edit(
+        baseline,
+        equals=json.loads(baseline.read_text(encoding="utf-8"))["equals"] | {"hostname": hostname},
+    )
     runs, (name, then, now) = fake(*SPEEDS), difference
     done = tfbench(*CHECK, "--baseline", str(baseline), *arguments)
     assert (done.exit_code, done.stdout, len(runs.requests)) == (2, "", 1)  # after the first run
     assert "baseline baseline.json of sine_lstm: does not match this check" in done.stderr
     assert f"{name}: {then} there, {now} here. Use the same settings" in done.stderr
     done = tfbench(*CHECK, "--baseline", str(baseline), *arguments, "--allow-unequal")
-    assert (done.exit_code, f"{name} {then} -> {now} (allowed by --allow-unequal)" in done.stdout) == (0, True)
+    assert (
+        done.exit_code,
+        f"{name} {then} -> {now} (allowed by --allow-unequal)" in done.stdout,
+    ) == (0, True)
 
 
 @pytest.mark.parametrize("num_then", [1, 5])
-def test_single_runs_are_not_judged(tfbench: Cli, fake: Fake, baseline: Path, num_then: int) -> None:
+def test_single_runs_are_not_judged(
+    tfbench: Cli, fake: Fake, baseline: Path, num_then: int
+) -> None:
     fates = fake(*SLOW)
     edit(baseline, run_ids=["run"] * num_then, samples_per_second=SPEEDS[:num_then])
     repeats = "2" if num_then == 1 else "1"
@@ -145,17 +187,53 @@ def test_single_runs_are_not_judged(tfbench: Cli, fake: Fake, baseline: Path, nu
 @pytest.mark.parametrize(
     ("way", "fates", "exit_code", "message"),
     [
-        ("--baseline", ("FAILED", "FAILED"), 1, "only 0 of 5 runs finished with a speed; nothing was judged."),
-        ("--baseline", (100.0, "FAILED"), 1, "only 1 of 5 runs finished with a speed; nothing was judged."),
-        ("--baseline", (100.0, DeviceError("gone")), 1, "nothing was judged. gone The runs are stored as group "),
-        ("--baseline", (100.0, 100.0, "STOPPED"), 130, "interrupted after 3 of 5 runs; nothing was judged. The runs"),
+        (
+            "--baseline",
+            ("FAILED", "FAILED"),
+            1,
+            "only 0 of 5 runs finished with a speed; nothing was judged.",
+        ),
+        (
+            "--baseline",
+            (100.0, "FAILED"),
+            1,
+            "only 1 of 5 runs finished with a speed; nothing was judged.",
+        ),
+        (
+            "--baseline",
+            (100.0, DeviceError("gone")),
+            1,
+            "nothing was judged. gone The runs are stored as group ",
+        ),
+        (
+            "--baseline",
+            (100.0, 100.0, "STOPPED"),
+            130,
+            "interrupted after 3 of 5 runs; nothing was judged. The runs",
+        ),
         ("--baseline", (DeviceError("gone"),), 2, "gone"),
-        ("--save", (100.0, "FAILED", 100.0), 1, "only 4 of 5 runs finished with a speed; no baseline was saved. The"),
-        ("--save", (100.0, "STOPPED"), 130, "interrupted after 2 of 5 runs; no baseline was saved."),
+        (
+            "--save",
+            (100.0, "FAILED", 100.0),
+            1,
+            "only 4 of 5 runs finished with a speed; no baseline was saved. The",
+        ),
+        (
+            "--save",
+            (100.0, "STOPPED"),
+            130,
+            "interrupted after 2 of 5 runs; no baseline was saved.",
+        ),
     ],
 )
 def test_runs_that_fail_leave_nothing_to_be_judged_or_saved(
-    tfbench: Cli, fake: Fake, baseline: Path, way: str, fates: tuple[Fate, ...], exit_code: int, message: str
+    tfbench: Cli,
+    fake: Fake,
+    baseline: Path,
+    way: str,
+    fates: tuple[Fate, ...],
+    exit_code: int,
+    message: str,
 ) -> None:
     before = baseline.read_bytes()
     fake(*fates)
@@ -197,13 +275,27 @@ def test_a_baseline_is_written_whole_or_not_at_all(in_tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["sine_lstm"], "Compare with a baseline (--baseline FILE), or save one (--save FILE)."),
-        (["sine_lstm", "--save", "a.json", "--allow-unequal"], "--save compares nothing: leave --allow-unequal out"),
-        (["sine_lstm", "--save", "a.json", "--repeats", "1"], "Invalid value for '--repeats': 1 is not in the range"),
-        (["sine_lstm", "--save", "no/a.json"], "folder no is not there, or cannot be written to. Name a file"),
-        (["sine_lstm", "--save", "."], "--save .: it is a folder. Name a file, for example baseline.json."),
+        (
+            ["sine_lstm", "--save", "a.json", "--allow-unequal"],
+            "--save compares nothing: leave --allow-unequal out",
+        ),
+        (
+            ["sine_lstm", "--save", "a.json", "--repeats", "1"],
+            "Invalid value for '--repeats': 1 is not in the range",
+        ),
+        (
+            ["sine_lstm", "--save", "no/a.json"],
+            "folder no is not there, or cannot be written to. Name a file",
+        ),
+        (
+            ["sine_lstm", "--save", "."],
+            "--save .: it is a folder. Name a file, for example baseline.json.",
+        ),
     ],
 )
-def test_an_impossible_check_is_rejected(tfbench: Cli, in_tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_an_impossible_check_is_rejected(
+    tfbench: Cli, in_tmp_path: Path, arguments: list[str], message: str
+) -> None:
     done = tfbench("check", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr and done.stderr.count("Error: ") == 1

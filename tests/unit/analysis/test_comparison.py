@@ -45,12 +45,18 @@ def speedup_in(found: Comparison, row: int = 0) -> Speedup:
 @pytest.mark.parametrize(
     ("speeds", "ratio", "expected"),
     [
-        # Ratios 1.5 in both rounds, although the speeds differ by a factor of two from round to round.
+        # Ratios 1.5 in both rounds, although the speeds differ by a factor of two from round to
+        # round.
         (([100.0, 200.0], [150.0, 300.0]), 1.5, (2, True, "faster")),
-        # Ratios 0.5 and 4: log mean (log 2) / 2, and with one degree of freedom t = 12.7, far beyond 1 on both sides.
+        # Ratios 0.5 and 4: log mean (log 2) / 2, and with one degree of freedom t = 12.7, far
+        # beyond 1 on both sides.
         (([100.0, 100.0], [50.0, 400.0]), math.sqrt(2), (2, True, "no measurable difference")),
         # The baseline's other rounds are not there yet.
-        (([100.0], [150.0, 151.0, 149.0]), (150 * 151 * 149) ** (1 / 3) / 100, (1, False, "not judged")),
+        (
+            ([100.0], [150.0, 151.0, 149.0]),
+            (150 * 151 * 149) ** (1 / 3) / 100,
+            (1, False, "not judged"),
+        ),
         (([100.0], [150.0]), 1.5, (1, True, "not judged")),
     ],
 )
@@ -66,7 +72,10 @@ def in_rounds(setup: Setup, sweep: str, *speeds: float) -> list[RunBrief]:
     tags = {"tfbench.sweep": sweep, "tfbench.setup": setup.label}
     return [
         build_brief(
-            speed, setup=setup, tags=tags | {"tfbench.round": str(number)}, run_id=f"{sweep}{number}{setup.label}"
+            speed,
+            setup=setup,
+            tags=tags | {"tfbench.round": str(number)},
+            run_id=f"{sweep}{number}{setup.label}",
         )
         for number, speed in enumerate(speeds, start=1)
     ]
@@ -83,19 +92,31 @@ def test_rounds_pair_within_sweeps_and_those_of_several_sweeps_all_count() -> No
         for run in in_rounds(setup, sweep, *(factor * speed for speed in speeds))
     ]
     speedup = speedup_in(compare(both))
-    assert (speedup.is_paired, speedup.num, speedup.ratio) == (True, 6, pytest.approx(1.5, rel=1e-3))
+    assert (speedup.is_paired, speedup.num, speedup.ratio) == (
+        True,
+        6,
+        pytest.approx(1.5, rel=1e-3),
+    )
 
 
 def test_without_keys_rows_are_told_apart_by_what_the_runs_differ_in() -> None:
     briefs = [build_brief(parameters=size, batch=batch) for size in (10, 20) for batch in (64, 32)]
     found = compare(briefs)
     assert found.keys == ("model.hidden_units", BATCH)
-    assert [tuple(row.setting.values()) for row in found.rows] == [([10], 32), ([10], 64), ([20], 32), ([20], 64)]
+    assert [tuple(row.setting.values()) for row in found.rows] == [
+        ([10], 32),
+        ([10], 64),
+        ([20], 32),
+        ([20], 64),
+    ]
     assert [row.num_parameters for row in found.rows] == [10, 10, 20, 20]
 
 
 def unequal_runs(**settings: Any) -> list[RunBrief]:
-    return [build_brief(), build_brief(200.0, setup=TWO_SETUPS[1], settings=settings or {"compiler": "xla"})]
+    return [
+        build_brief(),
+        build_brief(200.0, setup=TWO_SETUPS[1], settings=settings or {"compiler": "xla"}),
+    ]
 
 
 def test_setups_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_allowed() -> None:
@@ -118,9 +139,14 @@ def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
             (4096, MIRRORED, "MISSING", "not measured"),
         )
     ]
-    briefs = [build_brief(round_number=1), build_brief(None, batch=64, round_number=1, status="FAILED", reason="NaN")]
+    briefs = [
+        build_brief(round_number=1),
+        build_brief(None, batch=64, round_number=1, status="FAILED", reason="NaN"),
+    ]
     rows = [{BATCH: batch} for batch in (32, 64, 4096)]
-    found = compare(briefs, keys=[BATCH], settings=rows, setups=[DEFAULT, MIRRORED], failures=failures)
+    found = compare(
+        briefs, keys=[BATCH], settings=rows, setups=[DEFAULT, MIRRORED], failures=failures
+    )
     lines = comparison_table(found).text(200)
     assert [line.split()[0] for line in lines] == ["batch", "32", "64", "4096"]
     assert ("out of memory" in lines[1], "failed" in lines[2]) == (True, True)
@@ -137,10 +163,15 @@ def test_records_have_raw_figures_and_nothing_in_the_place_of_what_is_not_known(
     assert [run["samples_per_second"] for run in first["runs"]] == [100.0, 101.0]
 
 
-def test_a_setting_that_is_not_set_is_marked_and_an_interval_that_bounds_nothing_is_not_a_figure() -> None:
-    found = compare([build_brief(), build_brief(setup=TWO_SETUPS[1])], keys=["training.intra_op_threads"])
+def test_a_setting_that_is_not_set_is_marked_and_an_interval_that_bounds_nothing_is_not_a_figure() -> (
+    None
+):
+    found = compare(
+        [build_brief(), build_brief(setup=TWO_SETUPS[1])], keys=["training.intra_op_threads"]
+    )
     assert comparison_table(found).text(200)[1].split()[0] == "none"
-    # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a factor of ten thousand.
+    # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a
+    # factor of ten thousand.
     _, row = comparison_table(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])})).text(200)
     assert "  200 (noisy)  " in row and "100.5 (noisy)" in row
 
@@ -171,7 +202,9 @@ def test_the_verdict_says_which_setup_to_use_from_which_batch_on() -> None:
         f"{MIRRORED} is faster than {DEFAULT} at batch 128: 2.00x [2.00, 2.00].",
         f"{MIRRORED} is slower than {DEFAULT} at batch 32, 64: 0.50x.",
     )
-    assert list(find_caveats(found)) == ["Logical CPU devices share all cores: this shows overhead, not scaling."]
+    assert list(find_caveats(found)) == [
+        "Logical CPU devices share all cores: this shows overhead, not scaling."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -180,13 +213,19 @@ def test_the_verdict_says_which_setup_to_use_from_which_batch_on() -> None:
         (
             dict.fromkeys((32, 64), ([100.0, 100.0], [50.0, 90.0])),
             [
-                f"Inconclusive at both batch sizes: the runs vary too much to compare {MIRRORED} with {DEFAULT}.",
+                (
+                    "Inconclusive at both batch sizes: the runs vary too much to compare"
+                    f" {MIRRORED} with {DEFAULT}."
+                ),
                 "Try more rounds (--repeats) or longer runs (--seconds).",
             ],
         ),
         (
             {32: ([100.0], [50.0]), 64: ([100.0], [300.0])},
-            [f"{MIRRORED} is not judged at both batch sizes (one run): 0.50x and 3.00x.", "Try --repeats 3."],
+            [
+                f"{MIRRORED} is not judged at both batch sizes (one run): 0.50x and 3.00x.",
+                "Try --repeats 3.",
+            ],
         ),
     ],
 )
@@ -197,19 +236,26 @@ def test_the_verdict_claims_nothing_that_the_intervals_do_not_support(
 
 
 def networks(speeds: dict[int, dict[int, tuple[float, float]]]) -> Comparison:
-    """Compares a sweep over two keys: units to batch sizes to the speeds of both setups, in three rounds."""
+    """Compares a sweep over two keys.
+
+    Units to batch sizes to the speeds of both setups, in three rounds.
+    """
     briefs = [
         build_brief(speed * jitter, setup=setup, batch=batch, round_number=number, parameters=units)
         for units, of_batches in speeds.items()
         for batch, of_setups in of_batches.items()
         for setup, speed in zip(TWO_SETUPS, of_setups, strict=True)
-        for number, jitter in enumerate((1.0, 1.01, 0.99) if setup == TWO_SETUPS[0] else (1.0, 1.0, 1.0), start=1)
+        for number, jitter in enumerate(
+            (1.0, 1.01, 0.99) if setup == TWO_SETUPS[0] else (1.0, 1.0, 1.0), start=1
+        )
     ]
     return compare(briefs, keys=["model.hidden_units", BATCH])
 
 
 def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]) -> None:
-    found = networks({units: {32: (100, 50), 64: (100, 100), 128: (100, 200)} for units in (100, 2000)})
+    found = networks(
+        {units: {32: (100, 50), 64: (100, 100), 128: (100, 200)} for units in (100, 2000)}
+    )
     lines = text(comparison_sections(found, find_verdict(found), report="tfbench report --all"), 80)
     golden("two_keys_80.txt", "\n".join(lines) + "\n")
     unlike = networks({100: {32: (100, 50), 64: (100, 200)}, 2000: {32: (100, 50), 64: (100, 50)}})
@@ -217,14 +263,23 @@ def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]
         f"With hidden_units=[100]: use {DEFAULT} at batch 32 and {MIRRORED} at batch 64.",
         f"With hidden_units=[2000]: use {DEFAULT} at batch 32 to 64.",
     )
-    assert f"{MIRRORED} is slower than {DEFAULT} at 3 of 4 configurations: 0.50x." in find_verdict(unlike)
+    assert f"{MIRRORED} is slower than {DEFAULT} at 3 of 4 configurations: 0.50x." in find_verdict(
+        unlike
+    )
 
 
-def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_that_most_runs_have() -> None:
+def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_that_most_runs_have() -> (
+    None
+):
     kinds = ["swapped", "drifting", "unsteady", "throttled", "others kept 9 cores busy"]
-    briefs = [build_brief(round_number=n, warnings=[*kinds[n:4], f"others kept {n} cores busy"]) for n in range(5)]
+    briefs = [
+        build_brief(round_number=n, warnings=[*kinds[n:4], f"others kept {n} cores busy"])
+        for n in range(5)
+    ]
     briefs.append(build_brief(round_number=6, warnings=["synthetic data"]))
-    lines = text(comparison_sections(compare(briefs, keys=[BATCH]), (), report="tfbench report --all"), 120)
+    lines = text(
+        comparison_sections(compare(briefs, keys=[BATCH]), (), report="tfbench report --all"), 120
+    )
     assert "Verdict" in lines
     assert lines[-3:] == [
         "! 5 of 6 runs, for example: others kept 0 cores busy",
@@ -234,27 +289,39 @@ def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_th
 
 
 def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> None:
-    # Ten settings that spread by 3 %, and one of them differs by 5 %: t of 7.5 degrees of freedom gives p = 0.008, of
-    # which Holm leaves 0.08.
+    # Ten settings that spread by 3 %, and one of them differs by 5 %: t of 7.5 degrees of freedom
+    # gives p = 0.008, of which Holm leaves 0.08.
     same = [100.0, 100.0, 100.0]
     speeds = {2**n: (same, [97.0, 98.5, 103.0]) for n in range(3, 12)}
     found = sweep_of(speeds | {4096: (same, [103.5, 104.5, 108.5])})
     speedup = speedup_in(found, -1)
-    assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
+    assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (
+        True,
+        True,
+        "no measurable difference",
+    )
     assert comparison_table(found).text(200)[-1].endswith("1.05x [1.00, 1.11] ~")
     assert find_verdict(found) == (
         f"{MIRRORED} and {DEFAULT} show no measurable difference at 9 of 10 batch sizes: 0.99x.",
-        f"{MIRRORED} may differ at batch 4096: 1.05x [1.00, 1.11], not significant among 10 comparisons.",
+        (
+            f"{MIRRORED} may differ at batch 4096: 1.05x [1.00, 1.11], not significant among 10"
+            " comparisons."
+        ),
         "Try more rounds (--repeats) or longer runs (--seconds).",
     )
     # A turning point of which one side is only suggested is none.
-    verdict = find_verdict(sweep_of(speeds | {8: (same, [49.0, 50.0, 51.0]), 4096: (same, [103.5, 104.5, 108.5])}))
+    verdict = find_verdict(
+        sweep_of(speeds | {8: (same, [49.0, 50.0, 51.0]), 4096: (same, [103.5, 104.5, 108.5])})
+    )
     assert verdict[0] == f"Use {DEFAULT} at batch 8. Undecided at batch 16 to 4,096."
 
 
 def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:
     failure = Failure(
-        setting={BATCH: 4096}, setup=DEFAULT, outcome="KILLED", reason="timed out: it took longer than 60 s"
+        setting={BATCH: 4096},
+        setup=DEFAULT,
+        outcome="KILLED",
+        reason="timed out: it took longer than 60 s",
     )
     stopped = Failure(setting={BATCH: 32}, setup=DEFAULT, outcome="MISSING", reason="not measured")
     runs = [build_brief(is_synthetic=True), *unequal_runs()[1:]]
@@ -269,10 +336,13 @@ def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like()
 
 def test_a_row_with_a_speed_is_not_missing() -> None:
     missing = [
-        Failure(setting={BATCH: size}, setup=DEFAULT, outcome="MISSING", reason="not measured") for size in (32, 64)
+        Failure(setting={BATCH: size}, setup=DEFAULT, outcome="MISSING", reason="not measured")
+        for size in (32, 64)
     ]
     settings = [{BATCH: 32}, {BATCH: 64}]
-    found = compare([build_brief(round_number=1)], keys=[BATCH], settings=settings, failures=missing)
+    found = compare(
+        [build_brief(round_number=1)], keys=[BATCH], settings=settings, failures=missing
+    )
     rows = list(csv.DictReader(io.StringIO(comparison_records(found).csv())))
     outcomes = [(bool(row["samples_per_second"]), row["status"]) for row in rows]
     assert outcomes == [(True, "INCOMPLETE"), (False, "MISSING")]
@@ -281,36 +351,57 @@ def test_a_row_with_a_speed_is_not_missing() -> None:
 
 
 @pytest.mark.parametrize("old", [{"tensorflow": "2.20"}, {"device_kinds": ["gpu"]}])
-def test_runs_of_an_older_version_or_other_devices_are_left_out_of_their_point(old: dict[str, Any]) -> None:
+def test_runs_of_an_older_version_or_other_devices_are_left_out_of_their_point(
+    old: dict[str, Any],
+) -> None:
     tags = {"tfbench.setup": "default"}
     older = build_brief(50.0, run_id="old", created=1.0, settings=old, tags=tags)
     newer = [build_brief(100.0, tags=tags), build_brief(102.0, run_id="second", tags=tags)]
     found = compare([older, *newer])
     entry = found.rows[0].entries[DEFAULT]
-    assert ([run.run_id for run in entry.left_out], entry.speed) == (["old"], pytest.approx(math.sqrt(100 * 102)))
+    assert ([run.run_id for run in entry.left_out], entry.speed) == (
+        ["old"],
+        pytest.approx(math.sqrt(100 * 102)),
+    )
     assert any(text.startswith("1 run left out") for text in find_caveats(found))
     assert len(compare([older, *newer], allows_unequal=True).rows[0].entries[DEFAULT].runs) == 3
 
 
 def test_one_setup_that_cannot_be_compared_leaves_the_others_in_the_verdict() -> None:
-    setups = [*TWO_SETUPS, *(Setup(strategy="default", devices=(f"cpu:{place}",)) for place in (2, 3))]
+    setups = [
+        *TWO_SETUPS,
+        *(Setup(strategy="default", devices=(f"cpu:{place}",)) for place in (2, 3)),
+    ]
     settings = [{}, {}, {}, {"precision": "mixed_bfloat16"}]
     briefs = [
-        build_brief(speed + number, setup=setup, settings=own, round_number=number, run_id=f"{speed}{number}")
+        build_brief(
+            speed + number,
+            setup=setup,
+            settings=own,
+            round_number=number,
+            run_id=f"{speed}{number}",
+        )
         for setup, speed, own in zip(setups, (100.0, 50.0, 200.0, 300.0), settings, strict=True)
         for number in (1, 2, 3)
     ]
     verdict = find_verdict(compare(briefs, keys=[BATCH]))
     assert verdict[0] == "Not comparable: setups differ in precision."
     assert "slower" in " ".join(verdict) and "faster" in " ".join(verdict)
-    allowed = compare(briefs, keys=[BATCH], allows_unequal=True)  # and then it is a caveat, and no part of the answer
+    allowed = compare(
+        briefs, keys=[BATCH], allows_unequal=True
+    )  # and then it is a caveat, and no part of the answer
     assert "Not comparable" not in " ".join(find_verdict(allowed))
     assert "Compared although setups differ in precision." in find_caveats(allowed)
 
 
 def test_of_many_failures_the_verdict_tells_a_few_and_how_many_more() -> None:
     failures = [
-        Failure(setting={BATCH: 64 << size}, setup=MIRRORED, outcome="FAILED", reason=f"out of memory: {size} GiB")
+        Failure(
+            setting={BATCH: 64 << size},
+            setup=MIRRORED,
+            outcome="FAILED",
+            reason=f"out of memory: {size} GiB",
+        )
         for size in range(9)
     ]
     verdict = find_verdict(compare([build_brief(round_number=1)], keys=[BATCH], failures=failures))

@@ -16,15 +16,29 @@ CREATED = 1_700_000_000.0  # of `build_request`
 HOUR = 3600.0
 
 
-def build_run(hours: float = 10.0, *, training: dict[str, Any] | None = None, **fields: Any) -> RunResult:
+def build_run(
+    hours: float = 10.0, *, training: dict[str, Any] | None = None, **fields: Any
+) -> RunResult:
     """Builds a run of ten hours with three epochs that end after 2, 4 and 6 of them."""
-    sections = {"cost": {"price_per_hour": 0.171} | fields.pop("cost", {}), "expect": fields.pop("expect", {})}
+    sections = {
+        "cost": {"price_per_hour": 0.171} | fields.pop("cost", {}),
+        "expect": fields.pop("expect", {}),
+    }
     recipe = build_recipe(dataset={"data": "real"}, training=training or {}, **sections)
     epochs = tuple(
-        build_epoch(epoch=number, num_steps=20, val_accuracy=accuracy, finished_at=CREATED + 2 * number * HOUR)
+        build_epoch(
+            epoch=number,
+            num_steps=20,
+            val_accuracy=accuracy,
+            finished_at=CREATED + 2 * number * HOUR,
+        )
         for number, accuracy in enumerate((0.5, 0.75, 0.98), start=1)
     )
-    values = {"request": build_request(recipe=recipe), "epochs": epochs, "ended_at": CREATED + hours * HOUR}
+    values = {
+        "request": build_request(recipe=recipe),
+        "epochs": epochs,
+        "ended_at": CREATED + hours * HOUR,
+    }
     return build_result(**values | fields)
 
 
@@ -49,7 +63,9 @@ def test_an_epoch_costs_its_mean_training_and_validation() -> None:
     # 6, 3 and 3 minutes are 0.2 hours in all; the last epoch was cut short and does not count.
     times = [(20, 300.0, 60.0), (20, 150.0, 30.0), (20, 180.0, None), (7, 999.0, None)]
     epochs = tuple(
-        build_epoch(epoch=number, num_steps=steps, epoch_seconds=seconds, validation_seconds=validation)
+        build_epoch(
+            epoch=number, num_steps=steps, epoch_seconds=seconds, validation_seconds=validation
+        )
         for number, (steps, seconds, validation) in enumerate(times, start=1)
     )
     cost = compute_cost(build_run(epochs=epochs, cost={"price_per_hour": 3.0}))
@@ -58,13 +74,17 @@ def test_an_epoch_costs_its_mean_training_and_validation() -> None:
 
 
 def test_a_run_that_ends_within_its_first_epoch_has_no_cost_of_an_epoch() -> None:
-    cost = compute_cost(build_run(epochs=(build_epoch(num_steps=7, validation_seconds=None, val_accuracy=None),)))
+    cost = compute_cost(
+        build_run(epochs=(build_epoch(num_steps=7, validation_seconds=None, val_accuracy=None),))
+    )
     assert cost is not None
     assert (cost.epoch, cost.target, cost.machine) == (None, None, pytest.approx(1.71))
     assert "cost/epoch" not in cost.metrics()
 
 
-SYNTHETIC = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
+SYNTHETIC = DatasetSummary(
+    name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100
+)
 EXPECT = {"target_accuracy": 0.7}
 
 
@@ -74,7 +94,10 @@ EXPECT = {"target_accuracy": 0.7}
         ({"training": {"stop_at_val_accuracy": 0.98}, "expect": EXPECT}, (0.7, 2)),
         ({"training": {"stop_at_val_accuracy": 0.7}}, (0.7, 2)),
         ({"training": {"stop_at_val_accuracy": 0.99}}, (0.99, None)),
-        ({"dataset": SYNTHETIC, "training": {"stop_at_val_accuracy": 0.5}, "expect": EXPECT}, (0.5, 1)),
+        (
+            {"dataset": SYNTHETIC, "training": {"stop_at_val_accuracy": 0.5}, "expect": EXPECT},
+            (0.5, 1),
+        ),
         ({}, None),
     ],
 )
@@ -90,11 +113,16 @@ def test_the_target_is_what_is_expected_else_where_training_stops(
 
 
 def test_a_run_that_goes_on_from_a_checkpoint_pays_for_its_own_time() -> None:
-    before = tuple(build_epoch(epoch=n, num_steps=20, epoch_seconds=HOUR, validation_seconds=0.0) for n in (1, 2))
+    before = tuple(
+        build_epoch(epoch=n, num_steps=20, epoch_seconds=HOUR, validation_seconds=0.0)
+        for n in (1, 2)
+    )
     own = build_epoch(epoch=3, num_steps=20, epoch_seconds=2 * HOUR, validation_seconds=0.0)
     recipe = build_run(training={"stop_at_val_accuracy": 0.5}).request.recipe
     resume = ResumePoint(run_id="b" * 32, checkpoint="epoch_000002.npz", epochs=before)
-    cost = compute_cost(build_run(epochs=(*before, own), request=build_request(recipe=recipe, resume=resume)))
+    cost = compute_cost(
+        build_run(epochs=(*before, own), request=build_request(recipe=recipe, resume=resume))
+    )
     assert cost is not None
     assert cost.epoch == pytest.approx(2 * 0.171)
     assert cost.target is None  # a part of the way was paid for by the other run
@@ -104,7 +132,9 @@ def shown(result: RunResult) -> list[str]:
     return [text for _, text in cost_facts(result, is_full=True)]
 
 
-def test_costs_are_shown_and_tracked_in_their_currency_and_a_target_that_was_not_reached_is_named() -> None:
+def test_costs_are_shown_and_tracked_in_their_currency_and_a_target_that_was_not_reached_is_named() -> (
+    None
+):
     priced = build_run(45.0, training={"stop_at_val_accuracy": 0.7}, cost={"instance": "p2.xlarge"})
     assert shown(priced) == [
         "7.695 USD for 45 h at 0.171 USD an hour (p2.xlarge)",
@@ -112,9 +142,22 @@ def test_costs_are_shown_and_tracked_in_their_currency_and_a_target_that_was_not
         "0.684 USD to val_accuracy 0.7 in epoch 2",
     ]
     metrics = tracked.summary_metrics(summarize_run(priced))
-    expected = {"cost/hours": 45.0, "cost/machine": 7.695, "cost/epoch": 7.125e-5, "cost/to_accuracy": 0.684}
-    assert {name: value for name, value in metrics.items() if "cost" in name} == pytest.approx(expected)
-    assert tracked.tags(priced, None).items() >= {"tfbench.currency": "USD", "tfbench.instance": "p2.xlarge"}.items()
+    expected = {
+        "cost/hours": 45.0,
+        "cost/machine": 7.695,
+        "cost/epoch": 7.125e-5,
+        "cost/to_accuracy": 0.684,
+    }
+    assert {name: value for name, value in metrics.items() if "cost" in name} == pytest.approx(
+        expected
+    )
+    assert (
+        tracked.tags(priced, None).items()
+        >= {
+            "tfbench.currency": "USD",
+            "tfbench.instance": "p2.xlarge",
+        }.items()
+    )
     cost = {"price_per_hour": 36.0, "currency": "EUR"}
     first, _, last = shown(build_run(10 / 3600, training={"stop_at_val_accuracy": 0.99}, cost=cost))
     assert (first, last) == ("0.1 EUR for 10 s at 36 EUR an hour", "not reached: val_accuracy 0.99")

@@ -16,14 +16,18 @@ FIRST, SECOND = (setup.label for setup in TWO_SETUPS)
 
 
 def compared(
-    ratios: Mapping[int, float], failing: Mapping[int, str] = MappingProxyType({}), noise: float = 0.001
+    ratios: Mapping[int, float],
+    failing: Mapping[int, str] = MappingProxyType({}),
+    noise: float = 0.001,
 ) -> Comparison:
     """Compares three rounds at each value, with the second setup's speed over the first's."""
     briefs = [
         build_brief(speed, setup=setup, batch=batch, round_number=number)
         for batch, ratio in ratios.items()
         for number in (1, 2, 3)
-        for setup, speed in zip(TWO_SETUPS, (100.0, 100.0 * ratio * (1 + noise * (number - 2))), strict=True)
+        for setup, speed in zip(
+            TWO_SETUPS, (100.0, 100.0 * ratio * (1 + noise * (number - 2))), strict=True
+        )
     ]
     failures = [
         Failure(setting={BATCH: size}, setup=SECOND, outcome="FAILED", reason=reason)
@@ -40,10 +44,17 @@ def test_a_crossing_lies_where_the_ratios_say_at_each_change_of_the_lead() -> No
     found = found_of({8: 0.5, 32: 0.8, 128: 1.25, 512: 2.0})
     (crossing,) = found.crossings
     assert (crossing.low, crossing.high, crossing.second_leads_above) == (32, 128, True)
-    assert crossing.value == pytest.approx(64, rel=0.01)  # the logarithms of 0.8 and 1.25 are as far from 0
-    assert crossover_sentences(found) == [f"{SECOND} overtakes {FIRST} at batch 64 (between 32 and 128)."]
+    assert crossing.value == pytest.approx(
+        64, rel=0.01
+    )  # the logarithms of 0.8 and 1.25 are as far from 0
+    assert crossover_sentences(found) == [
+        f"{SECOND} overtakes {FIRST} at batch 64 (between 32 and 128)."
+    ]
     both = found_of({8: 0.5, 32: 2.0, 128: 0.5}).crossings
-    assert [(one.low, one.high, one.second_leads_above) for one in both] == [(8, 32, True), (32, 128, False)]
+    assert [(one.low, one.high, one.second_leads_above) for one in both] == [
+        (8, 32, True),
+        (32, 128, False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +116,9 @@ def test_without_a_crossing_it_is_said() -> None:
         (3, 100, 4, [4, 8, 20, 44, 100]),
     ],
 )
-def test_a_range_is_spread_on_a_logarithmic_scale(low: int, high: int, step: int, expected: list[int]) -> None:
+def test_a_range_is_spread_on_a_logarithmic_scale(
+    low: int, high: int, step: int, expected: list[int]
+) -> None:
     assert spread_values(low, high, step) == expected
 
 

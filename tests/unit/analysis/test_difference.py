@@ -25,10 +25,15 @@ Golden = Callable[[str, str], None]
 
 
 def build_pair(**fields: Any) -> tuple[RunResult, RunResult]:
-    """Builds two runs that differ in their ids and, where these are given, in fields of the second."""
+    """Builds two runs that differ in their ids and in the given fields.
+
+    The fields are those of the second run.
+    """
     recipe = fields.pop("recipe", None)
     first = build_result()
-    request = dataclasses.replace(first.request, run_id="b" * 32, recipe=recipe or first.request.recipe)
+    request = dataclasses.replace(
+        first.request, run_id="b" * 32, recipe=recipe or first.request.recipe
+    )
     return first, build_result(request=request, **fields)
 
 
@@ -45,14 +50,28 @@ def recipe_with(**sections: Any) -> Any:
     [
         ("settings", "compiler", "xla"),
         *(("settings", name, "other") for name in ("precision", "image_data_format", "xla_flags")),
-        *(("settings", name, True) for name in ("tensor_float_32", "deterministic", "soft_device_placement")),
-        *(("settings", name, 3) for name in ("intra_op_threads", "inter_op_threads", "steps_per_execution")),
-        *(("environment", name, "other") for name in ("thread_variables", "tfbench", "keras", "hostname")),
+        *(
+            ("settings", name, True)
+            for name in ("tensor_float_32", "deterministic", "soft_device_placement")
+        ),
+        *(
+            ("settings", name, 3)
+            for name in ("intra_op_threads", "inter_op_threads", "steps_per_execution")
+        ),
+        *(
+            ("environment", name, "other")
+            for name in ("thread_variables", "tfbench", "keras", "hostname")
+        ),
         ("environment", "start", "forked"),
-        *(("environment", name, 1) for name in ("usable_cores", "cpu_quota_cores", "niceness", "memory_limit_bytes")),
+        *(
+            ("environment", name, 1)
+            for name in ("usable_cores", "cpu_quota_cores", "niceness", "memory_limit_bytes")
+        ),
     ],
 )
-def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, value: object) -> None:
+def test_names_what_must_be_equal_in_effect_and_is_not(
+    record: str, name: str, value: object
+) -> None:
     build: Callable[..., Any] = build_settings if record == "settings" else build_environment
     (found,) = find_unequal(*build_pair(**{record: build(**{name: value})}))
     assert (found.name, found.a, found.b) == (name, getattr(build(), name), value)
@@ -61,8 +80,12 @@ def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, v
 def test_between_backends_variables_that_all_frameworks_read_must_be_equal_and_no_others() -> None:
     read_by_all = "CUDA_LAUNCH_BLOCKING=1 LD_PRELOAD=/a.so /b.so"
     variables = f"{read_by_all} XLA_PYTHON_CLIENT_PREALLOCATE=false"
-    found = find_unequal(*build_pair(settings=build_settings(backend="jax", framework_variables=variables)))
-    assert [(one.name, one.a, one.b) for one in found] == [("framework_variables", None, read_by_all)]
+    found = find_unequal(
+        *build_pair(settings=build_settings(backend="jax", framework_variables=variables))
+    )
+    assert [(one.name, one.a, one.b) for one in found] == [
+        ("framework_variables", None, read_by_all)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -71,20 +94,35 @@ def test_between_backends_variables_that_all_frameworks_read_must_be_equal_and_n
         ("model", "hidden_units", [8], "model.hidden_units"),
         ("dataset", "data", "synthetic", "dataset.data"),
         ("training", "global_batch_size", 64, "global_batch_size"),
-        ("training", "optimizer", {"name": "adam", "learning_rate": 0.01}, "optimizer.learning_rate"),
+        (
+            "training",
+            "optimizer",
+            {"name": "adam", "learning_rate": 0.01},
+            "optimizer.learning_rate",
+        ),
         ("training", "head", "double_softmax", "head"),
         ("measurement", "clock", "step", "clock"),
     ],
 )
-def test_names_what_must_be_equal_in_the_recipe_and_is_not(section: str, key: str, value: object, name: str) -> None:
+def test_names_what_must_be_equal_in_the_recipe_and_is_not(
+    section: str, key: str, value: object, name: str
+) -> None:
     tables: dict[str, Any] = {"dataset": {"data": "real"}, "training": {"epochs": 1}}
     tables[section] = tables.get(section, {}) | {key: value}
     (found,) = find_unequal(*build_pair(recipe=build_recipe(**tables)))
-    assert (found.name, found.b) == (name, value["learning_rate"] if isinstance(value, dict) else value)
+    assert (found.name, found.b) == (
+        name,
+        value["learning_rate"] if isinstance(value, dict) else value,
+    )
 
 
 def _built(**fields: Any) -> ModelSummary:
-    sizes = {"num_parameters": 1000, "num_trainable_parameters": 1000, "flops_per_sample": 2000, "digest": "a"}
+    sizes = {
+        "num_parameters": 1000,
+        "num_trainable_parameters": 1000,
+        "flops_per_sample": 2000,
+        "digest": "a",
+    }
     return ModelSummary(**sizes | fields)
 
 
@@ -96,9 +134,17 @@ def _built(**fields: Any) -> ModelSummary:
         ({"flops_per_sample": 2_000_000}, "", ["flops_per_sample"]),
         ({"digest": "b"}, "", ["model_digest"]),
         ({"flops_per_sample": None}, "", []),  # counted in one run alone
-        ({"num_parameters": 10, "flops_per_sample": 20}, "model.hidden_units", []),  # sizes follow from settings,
+        (
+            {"num_parameters": 10, "flops_per_sample": 20},
+            "model.hidden_units",
+            [],
+        ),  # sizes follow from settings,
         ({"num_parameters": 10, "flops_per_sample": 20}, "dataset.classes", []),
-        ({"num_parameters": 10, "digest": "b"}, "model.hidden_units", ["model_digest"]),  # but not other code
+        (
+            {"num_parameters": 10, "digest": "b"},
+            "model.hidden_units",
+            ["model_digest"],
+        ),  # but not other code
         ({"num_parameters": 10, "digest": "b"}, "model.name", []),
         ({"num_parameters": 10, "digest": "b"}, "model", []),
         ({"num_parameters": 10}, "precision", ["num_parameters"]),
@@ -111,12 +157,17 @@ def test_what_was_built_must_be_equal_where_no_setting_changes_it(
     assert [entry.name for entry in find_unequal(*pair, compared=(compared,))] == names
 
 
-def test_sizes_are_not_named_beside_the_setting_that_changes_them_nor_flops_between_backends() -> None:
+def test_sizes_are_not_named_beside_the_setting_that_changes_them_nor_flops_between_backends() -> (
+    None
+):
     other = recipe_with(model={"name": "mlp", "hidden_units": [8]})
     pair = build_pair(recipe=other, model=_built(num_parameters=10, digest=""))
     assert [entry.name for entry in find_unequal(*pair)] == ["model.hidden_units"]
     model = _built(num_parameters=10, flops_per_sample=20)
-    pair = build_result(model=_built()), build_result(model=model, settings=build_settings(backend="jax"))
+    pair = (
+        build_result(model=_built()),
+        build_result(model=model, settings=build_settings(backend="jax")),
+    )
     assert [entry.name for entry in find_unequal(*pair)] == ["num_parameters"]
 
 
@@ -136,9 +187,17 @@ def test_what_need_not_be_equal_is_not_named() -> None:
     assert find_unequal(*build_pair(placement=placement, recipe=recipe)) == ()
     recipe = recipe_with(training={"epochs": 3, "seed": 1, "evaluates_training": True})
     environment = build_environment(load_average=9.0, git_commit="c" * 40, python="3.12.1")
-    assert find_unequal(*build_pair(recipe=recipe, environment=environment, settings=build_settings(seed=1))) == ()
+    assert (
+        find_unequal(
+            *build_pair(recipe=recipe, environment=environment, settings=build_settings(seed=1))
+        )
+        == ()
+    )
     soft = build_settings(soft_device_placement=True)  # which belongs to the kind of device
-    assert find_unequal(*build_pair(settings=soft, placement=build_placement(devices=("gpu:0",)))) == ()
+    assert (
+        find_unequal(*build_pair(settings=soft, placement=build_placement(devices=("gpu:0",))))
+        == ()
+    )
 
 
 @pytest.mark.parametrize("compared", ["model", "model.hidden_units"])
@@ -150,7 +209,9 @@ def test_what_is_compared_may_differ(compared: str) -> None:
 
 
 def test_a_run_that_never_got_so_far_is_named_once_a_record() -> None:
-    pair = build_pair(settings=None, environment=None, placement=None, exit=RunExit(status="FAILED", reason="x"))
+    pair = build_pair(
+        settings=None, environment=None, placement=None, exit=RunExit(status="FAILED", reason="x")
+    )
     assert [(entry.name, entry.a, entry.b) for entry in find_unequal(*pair)] == [
         ("settings", "known", None),
         ("environment", "known", None),
@@ -158,10 +219,14 @@ def test_a_run_that_never_got_so_far_is_named_once_a_record() -> None:
     assert {"settings", "environment", "placement"}.isdisjoint(compare(*pair).causes)
 
 
-def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio_and_its_own_warnings_are_named() -> None:
+def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio_and_its_own_warnings_are_named() -> (
+    None
+):
     a, b = build_pair()
     first = Summary(metrics={"test_loss": 0.0, "loss": 2.0}, warnings=("both", "only a"))
-    difference = compare_runs(a, first, b, Summary(metrics={"test_loss": 1.0}, warnings=("only b", "both")))
+    difference = compare_runs(
+        a, first, b, Summary(metrics={"test_loss": 1.0}, warnings=("only b", "both"))
+    )
     assert [(entry.name, entry.a, entry.b, entry.ratio) for entry in difference.results] == [
         ("loss", 2.0, None, None),
         ("test_loss", 0.0, 1.0, None),  # nothing is a multiple of zero
@@ -193,14 +258,29 @@ def build_unlike() -> RunDifference:
         settings=build_settings(
             precision="mixed_float16", xla_flags="--xla_dump_to=/tmp/dump --xla_cpu_enable_x=false"
         ),
-        environment=build_environment(git_commit="c" * 40, git_dirty=True, cpu_governor="performance"),
+        environment=build_environment(
+            git_commit="c" * 40, git_dirty=True, cpu_governor="performance"
+        ),
         exit=RunExit(status="FAILED", reason="x"),
     )
     figures = [
-        {"samples_per_second": 640.0, "peak_memory_bytes": 2.0**30, "loss": 0.5, "step_time_median_seconds": 0.05},
-        {"samples_per_second": 800.0, "peak_memory_bytes": 3.0 * 2**30, "loss": None, "step_time_median_seconds": 0.04},
+        {
+            "samples_per_second": 640.0,
+            "peak_memory_bytes": 2.0**30,
+            "loss": 0.5,
+            "step_time_median_seconds": 0.05,
+        },
+        {
+            "samples_per_second": 800.0,
+            "peak_memory_bytes": 3.0 * 2**30,
+            "loss": None,
+            "step_time_median_seconds": 0.04,
+        },
     ]
-    warning = "other programs kept 1.3 cores busy, of 8: times may be too long. Measure on a quiet machine."
+    warning = (
+        "other programs kept 1.3 cores busy, of 8: times may be too long. Measure on a quiet"
+        " machine."
+    )
     return compare_runs(
         first,
         Summary(metrics=figures[0], warnings=(warning,)),
@@ -215,8 +295,12 @@ def test_the_text_is_as_agreed(golden: Golden) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(("training", "unequal"), [({}, []), ({"global_batch_size": 64}, ["global_batch_size"])])
-def test_runs_of_two_backends_are_compared_as_these(training: dict[str, Any], unequal: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("training", "unequal"), [({}, []), ({"global_batch_size": 64}, ["global_batch_size"])]
+)
+def test_runs_of_two_backends_are_compared_as_these(
+    training: dict[str, Any], unequal: list[str]
+) -> None:
     found = compare(
         *build_pair(
             recipe=recipe_with(training={"epochs": 1, "backend": "jax"} | training),

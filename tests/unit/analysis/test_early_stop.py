@@ -21,9 +21,17 @@ TARGET, CHANGE = "stop_at_val_accuracy", "stop_below_error_change"
     [
         ({}, [{"val_accuracy": 1.0}, {"val_accuracy": 1.0}], ""),
         ({TARGET: 0.75}, [{"val_accuracy": 0.7499}], ""),
-        ({TARGET: 0.75}, [{"val_accuracy": 0.75}], "val_accuracy 0.7500 reached training.stop_at_val_accuracy = 0.75"),
+        (
+            {TARGET: 0.75},
+            [{"val_accuracy": 0.75}],
+            "val_accuracy 0.7500 reached training.stop_at_val_accuracy = 0.75",
+        ),
         ({TARGET: 0.75}, [{"val_accuracy": None}], ""),
-        ({TARGET: 0.9837}, [{"val_accuracy": 0.9836999773979187}], "val_accuracy 0.9837"),  # rounded to float32
+        (
+            {TARGET: 0.9837},
+            [{"val_accuracy": 0.9836999773979187}],
+            "val_accuracy 0.9837",
+        ),  # rounded to float32
         ({CHANGE: 0.001}, [{"loss": 0.5}, {"loss": 0.49}], ""),
         ({CHANGE: 0.001}, [{"loss": 0.5}, {"loss": 0.51}], ""),
         (
@@ -39,7 +47,11 @@ TARGET, CHANGE = "stop_at_val_accuracy", "stop_below_error_change"
             [{"loss": 0.5} | IN_INFERENCE, {"loss": 0.3} | IN_INFERENCE],
             "the training error changed by",
         ),
-        ({CHANGE: 1e-8}, [{"loss": 0.5} | IN_INFERENCE, {"loss": 0.5} | IN_INFERENCE | {"inference_loss": 0.1}], ""),
+        (
+            {CHANGE: 1e-8},
+            [{"loss": 0.5} | IN_INFERENCE, {"loss": 0.5} | IN_INFERENCE | {"inference_loss": 0.1}],
+            "",
+        ),
     ],
 )
 def test_training_ends_where_what_was_asked_for_is_reached(
@@ -53,7 +65,10 @@ def test_training_ends_where_what_was_asked_for_is_reached(
 
 def test_a_run_limited_by_steps_ends_by_these_alone(tmp_path: Path) -> None:
     sections = {"training": {CHANGE: 0.5}, "output": {"checkpoint_every_epochs": 1}}
-    recipes = {"whole": build_recipe(**sections), "limited": build_recipe(measurement={"steps": 50}, **sections)}
+    recipes = {
+        "whole": build_recipe(**sections),
+        "limited": build_recipe(measurement={"steps": 50}, **sections),
+    }
     empty = {"trainable_variables": [], "non_trainable_variables": [], "layers": []}
     stops = {}
     for name, tried in recipes.items():

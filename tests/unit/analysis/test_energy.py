@@ -1,4 +1,7 @@
-"""What a run took of energy, against figures worked out by hand: a GPU of 200 W, a processor of 10 W, memory of 2 W."""
+"""What a run took of energy, against figures worked out by hand.
+
+A GPU of 200 W, a processor of 10 W, memory of 2 W.
+"""
 
 import dataclasses
 
@@ -21,10 +24,13 @@ def energy_of(result: RunResult) -> Energy:
     return energy
 
 
-def test_ten_watts_are_ten_joules_a_second_from_the_steady_part_to_the_end_of_the_training() -> None:
+def test_ten_watts_are_ten_joules_a_second_from_the_steady_part_to_the_end_of_the_training() -> (
+    None
+):
     # The counter of 8,000 J begins anew a second after the steady part has begun.
     energy = energy_of(build_powered_run(PACKAGE))
-    # Three epochs of 20 s and 5 s of validation, and two pauses of a second; the warm-up is not in it.
+    # Three epochs of 20 s and 5 s of validation, and two pauses of a second; the warm-up is not in
+    # it.
     assert energy.seconds == pytest.approx(SECONDS)
     assert energy.joules == pytest.approx(770.0)
     assert energy.samples == 3 * STEPS * 32
@@ -36,10 +42,14 @@ def test_short_epochs_are_counted_as_long_ones_are() -> None:
     # A counter that is renewed every 0.1 s needs 2 s, and no epoch of 26 ms has them.
     result = build_powered_run(CARD, num_epochs=1, placement=build_placement(devices=("gpu:0",)))
     spans = tuple(
-        dataclasses.replace(result.spans[1], epoch=number, first_step=2 + number, last_step=2 + number, seconds=0.02)
+        dataclasses.replace(
+            result.spans[1], epoch=number, first_step=2 + number, last_step=2 + number, seconds=0.02
+        )
         for number in range(1, 1001)
     )
-    energy = energy_of(dataclasses.replace(result, spans=(*result.spans[:1], *spans), steps_per_epoch=1))
+    energy = energy_of(
+        dataclasses.replace(result, spans=(*result.spans[:1], *spans), steps_per_epoch=1)
+    )
     assert energy.joules == pytest.approx(200.0 * 25.0)
     assert energy.samples == 1000 * 32
 
@@ -54,18 +64,29 @@ def test_parts_add_up_and_figures_have_their_names() -> None:
     assert brief.energy_parts == ["gpu", "package", "dram"]
 
 
-def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(WATTS, DRAM.name, 0.0)  # as of a desktop processor, or in a virtual machine
     result = build_powered_run(PACKAGE, DRAM)
     energy = energy_of(result)
     assert (energy.parts, energy.joules) == (("package",), pytest.approx(770.0))
-    assert energy.problems == ("package-0 dram: its counter stood still, so that it counts nothing",)
+    assert energy.problems == (
+        "package-0 dram: its counter stood still, so that it counts nothing",
+    )
     alone = build_powered_run(DRAM)
-    assert not [name for name in summarize_run(alone).metrics if "energy" in name or "joule" in name]
+    assert not [
+        name for name in summarize_run(alone).metrics if "energy" in name or "joule" in name
+    ]
     monkeypatch.setitem(WATTS, GPU, 0.0)
-    divided = energy_of(build_powered_run(CARD, PACKAGE, placement=build_placement(devices=("gpu:0",))))
+    divided = energy_of(
+        build_powered_run(CARD, PACKAGE, placement=build_placement(devices=("gpu:0",)))
+    )
     assert divided.metrics() == {}
-    assert divided.problems[-1] == "not all GPUs in use can be read, and the rest alone would say little"
+    assert (
+        divided.problems[-1]
+        == "not all GPUs in use can be read, and the rest alone would say little"
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +104,9 @@ def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(monkeypatch
 def test_a_counter_is_unwrapped(
     points: list[tuple[float, float]], range_joules: float | None, counted: float | None
 ) -> None:
-    source = EnergySource(name="s", part="package", resolution_seconds=0.001, range_joules=range_joules)
+    source = EnergySource(
+        name="s", part="package", resolution_seconds=0.001, range_joules=range_joules
+    )
     (begin, first), *looks, (end, last) = points
     result = build_result(
         energy=EnergySources(sources=(source,)),
@@ -91,7 +114,9 @@ def test_a_counter_is_unwrapped(
             EnergyReading(moment="steady", seconds=begin, joules={"s": first}),
             EnergyReading(moment="end", seconds=end, joules={"s": last}),
         ),
-        machine_states=tuple(MachineState(seconds=at, gpus={}, joules={"s": joules}) for at, joules in looks),
+        machine_states=tuple(
+            MachineState(seconds=at, gpus={}, joules={"s": joules}) for at, joules in looks
+        ),
     )
     assert energy_of(result).joules == counted
 
@@ -107,12 +132,21 @@ def test_a_stretch_too_short_for_a_counter_s_resolution_has_no_figure_and_says_w
 
 def test_gpus_that_cannot_be_read_and_several_workers_leave_no_figure() -> None:
     problem = f"GPU {GPU}: the driver does not count its energy (Not Supported)"
-    energy = energy_of(build_powered_run(PACKAGE, problems=(problem,), placement=build_placement(devices=("gpu:0",))))
+    energy = energy_of(
+        build_powered_run(
+            PACKAGE, problems=(problem,), placement=build_placement(devices=("gpu:0",))
+        )
+    )
     assert energy.metrics() == {}
-    assert energy.problems == (problem, "not all GPUs in use can be read, and the rest alone would say little")
+    assert energy.problems == (
+        problem,
+        "not all GPUs in use can be read, and the rest alone would say little",
+    )
     energy = energy_of(build_powered_run(PACKAGE, placement=build_placement(num_workers=2)))
     assert energy.metrics() == {}
-    assert energy.problems[-1].startswith("several workers: each one's journal has the readings of its own machine")
+    assert energy.problems[-1].startswith(
+        "several workers: each one's journal has the readings of its own machine"
+    )
     alone = build_powered_run(PACKAGE)
     stopped = energy_of(dataclasses.replace(alone, energy_readings=alone.energy_readings[:1]))
     assert (stopped.parts, stopped.metrics()) == ((), {})

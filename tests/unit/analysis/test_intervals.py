@@ -8,17 +8,21 @@ from tfbench.analysis.comparison.intervals import accuracy_interval, holm, log_i
 
 
 def test_an_interval_on_logarithms_is_that_worked_out_by_hand() -> None:
-    # Logarithms to base 2 are 0, 1, 2: mean 1, standard deviation 1; t of 2 degrees of freedom is 4.302653.
+    # Logarithms to base 2 are 0, 1, 2: mean 1, standard deviation 1; t of 2 degrees of freedom is
+    # 4.302653.
     interval = log_interval([1.0, 4.0, 2.0])
     assert interval is not None
     half = 4.302653 / math.sqrt(3)
-    assert (interval.low, interval.high) == pytest.approx((2 ** (1 - half), 2 ** (1 + half)), rel=1e-6)
+    assert (interval.low, interval.high) == pytest.approx(
+        (2 ** (1 - half), 2 ** (1 + half)), rel=1e-6
+    )
     assert (interval.center, interval.num) == (pytest.approx(2.0), 3)
     assert interval.relative_half_width == pytest.approx((interval.high - interval.low) / 4)
 
 
 def test_an_interval_of_accuracies_is_that_worked_out_by_hand_and_ends_at_1() -> None:
-    # Mean 0.95, standard deviation 0.01 sqrt(2); t of 1 degree of freedom is 12.7062: half-width 0.127062.
+    # Mean 0.95, standard deviation 0.01 sqrt(2); t of 1 degree of freedom is 12.7062: half-width
+    # 0.127062.
     interval = accuracy_interval([0.94, 0.96])
     assert interval is not None
     assert (interval.low, interval.high) == pytest.approx((0.95 - 0.127062, 1.0), abs=1e-6)
@@ -41,12 +45,16 @@ def test_one_value_has_no_interval(make: object) -> None:
         ([], []),
     ],
 )
-def test_p_values_of_a_family_are_adjusted_as_holm_does(p_values: list[float], adjusted: list[float]) -> None:
+def test_p_values_of_a_family_are_adjusted_as_holm_does(
+    p_values: list[float], adjusted: list[float]
+) -> None:
     assert holm(p_values) == pytest.approx(adjusted)
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 10])
-def test_the_interval_of_processes_covers_what_it_says_and_bears_heavy_tails_and_mild_skew(size: int) -> None:
+def test_the_interval_of_processes_covers_what_it_says_and_bears_heavy_tails_and_mild_skew(
+    size: int,
+) -> None:
     rng = np.random.default_rng(size)
     assert 0.93 < cover(np.exp(rng.normal(0.0, 0.05, (3000, size))), 1.0) < 0.97
     assert 0.93 < cover(np.exp(0.05 * rng.standard_t(3, (1500, size))), 1.0) < 0.985
@@ -57,4 +65,6 @@ def test_the_interval_of_processes_covers_what_it_says_and_bears_heavy_tails_and
 def cover(samples: np.ndarray, truth: float) -> float:
     """Returns the share of rows whose interval holds the truth."""
     intervals = [log_interval(row) for row in samples.tolist()]
-    return float(np.mean([found is not None and found.low <= truth <= found.high for found in intervals]))
+    return float(
+        np.mean([found is not None and found.low <= truth <= found.high for found in intervals])
+    )

@@ -33,17 +33,26 @@ def test_rounds_alone_are_judged_by_students_t() -> None:
     first, second = (100.0, 101.0, 99.0), (110.0, 112.0, 108.0)
     expected = stats.ttest_rel(np.log(second), np.log(first))
     found = judge(runs(*first, paired=True), runs(*second, setup="b", paired=True))
-    assert (found.low, found.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
+    assert (found.low, found.high) == pytest.approx(
+        tuple(np.exp(expected.confidence_interval(0.95)))
+    )
     ratio = (1.10 * 1.12 / 1.01 * 1.08 / 0.99) ** (1 / 3)
     assert (found.ratio, found.p_value) == pytest.approx((ratio, expected.pvalue))
-    assert (found.num, found.is_paired, found.degrees_of_freedom, found.judgement) == (3, True, 2, "faster")
+    assert (found.num, found.is_paired, found.degrees_of_freedom, found.judgement) == (
+        3,
+        True,
+        2,
+        "faster",
+    )
 
 
 def test_runs_in_no_common_round_are_judged_by_welchs_t() -> None:
     first, second = (100.0, 101.0, 99.0), (110.0, 122.0)
     expected = stats.ttest_ind(np.log(second), np.log(first), equal_var=False)
     found = judge(runs(*first), runs(*second, setup="b"))
-    assert (found.low, found.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
+    assert (found.low, found.high) == pytest.approx(
+        tuple(np.exp(expected.confidence_interval(0.95)))
+    )
     assert found.ratio == pytest.approx(math.exp(np.log(second).mean() - np.log(first).mean()))
     assert (found.num, found.is_paired, found.judgement) == (2, False, "no measurable difference")
 
@@ -54,22 +63,35 @@ def test_a_ratio_between_machines_allows_for_the_drift_of_both_levels() -> None:
     width = float(stats.norm.ppf(0.975)) * math.sqrt(2) * SESSION_SCATTER
     found = judge(first, there)
     assert judge(first, second).judgement == "faster"
-    assert (found.low, found.high) == pytest.approx((1.07 * math.exp(-width), 1.07 * math.exp(width)))
+    assert (found.low, found.high) == pytest.approx(
+        (1.07 * math.exp(-width), 1.07 * math.exp(width))
+    )
     assert (found.judgement, found.speed_half_widths) == ("no measurable difference", (0.0, 0.0))
 
 
 def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> None:
     many, single = by_logs(100, -0.01, 0.0, 0.01, setup="b"), runs(50.0)
     rounds = judge(runs(1.0, paired=True), runs(9.0, setup="b", paired=True))
-    for found in (judge(single, many), judge(many, single), judge(single, runs(9.0, setup="b")), rounds):
-        assert (found.judgement, found.low, found.noise_limit, found.p_value) == ("not judged", None, None, None)
+    for found in (
+        judge(single, many),
+        judge(many, single),
+        judge(single, runs(9.0, setup="b")),
+        rounds,
+    ):
+        assert (found.judgement, found.low, found.noise_limit, found.p_value) == (
+            "not judged",
+            None,
+            None,
+            None,
+        )
     # Other settings of its setup tell.
     others = [(by_logs(base, -0.01, 0.0, 0.01), many) for base in (100, 101, 102)]
     assert judge_family([(single, many), *others])[0].judgement == "faster"
 
 
 def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
-    # Variance 0.0001 by all three rounds; without the farthest 0.00005, of 0.173 times that is left of normal ones.
+    # Variance 0.0001 by all three rounds; without the farthest 0.00005, of 0.173 times that is left
+    # of normal ones.
     base, lent = runs(100.0, 100.0, 100.0, paired=True), 0.00005 / 0.173
     quiet = by_logs(100, 0.02, 0.03, 0.04, setup="b", paired=True)
     alone = judge(base, quiet)
@@ -81,14 +103,22 @@ def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
     assert found[0].noise_limit == pytest.approx(math.expm1(half))
     num = 2 + MOST_BORROWED  # the other seven have 7 * 0.79
     p_value = 2 * stdtr(num, -0.03 / math.sqrt((2 * 0.0001 + MOST_BORROWED * lent) / num / 3))
-    assert (found[0].num_family, found[0].family_p_value) == (8, pytest.approx(max(8 * p_value, found[0].p_value)))
+    assert (found[0].num_family, found[0].family_p_value) == (
+        8,
+        pytest.approx(max(8 * p_value, found[0].p_value)),
+    )
 
 
 def test_a_disturbed_round_hides_no_difference_at_other_settings() -> None:
     base = runs(100.0, 100.0, 100.0, paired=True)
     quiet = by_logs(100, 0.17, 0.18, 0.20, setup="b", paired=True)
-    same, disturbed = ([by_logs(100, -0.02, 0.01, off, setup="b", paired=True)] * 7 for off in (0.02, -0.4))
-    found, beside = (judge_family([(base, quiet), *((base, one) for one in others)])[0] for others in (same, disturbed))
+    same, disturbed = (
+        [by_logs(100, -0.02, 0.01, off, setup="b", paired=True)] * 7 for off in (0.02, -0.4)
+    )
+    found, beside = (
+        judge_family([(base, quiet), *((base, one) for one in others)])[0]
+        for others in (same, disturbed)
+    )
     assert found.judgement == beside.judgement == "faster"
 
 
@@ -98,13 +128,17 @@ def test_a_scatter_without_the_farthest_value_is_that_of_all_normal_ones(num: in
     estimates = [estimate_without_farthest(sample) for sample in samples.tolist()]
     variances = [one.variance for one in estimates]
     assert np.mean(variances) == pytest.approx(4, rel=0.07)
-    # Of a variance of so many degrees of freedom, the mean over the spread is the root of half of them.
-    assert 2 * np.mean(variances) ** 2 / np.var(variances) == pytest.approx(estimates[0].degrees_of_freedom, rel=0.2)
+    # Of a variance of so many degrees of freedom, the mean over the spread is the root of half of
+    # them.
+    assert 2 * np.mean(variances) ** 2 / np.var(variances) == pytest.approx(
+        estimates[0].degrees_of_freedom, rel=0.2
+    )
 
 
 def test_what_the_family_supports_but_not_its_own_interval_is_no_finding() -> None:
-    # Rounds that scatter by 0.05 themselves, among settings that do so by 0.001: 0.08 / 0.05 * sqrt(3) = 2.77 is beyond
-    # what t is within for 2 + 3 * 0.79 degrees of freedom, 2.71, and within that of `LEAST`.
+    # Rounds that scatter by 0.05 themselves, among settings that do so by 0.001: 0.08 / 0.05 *
+    # sqrt(3) = 2.77 is beyond what t is within for 2 + 3 * 0.79 degrees of freedom, 2.71, and
+    # within that of `LEAST`.
     base = runs(100.0, 100.0, 100.0, paired=True)
     off = by_logs(100, 0.03, 0.08, 0.13, setup="b", paired=True)
     same = by_logs(100, 0.0, 0.001, -0.001, setup="b", paired=True)
@@ -114,18 +148,26 @@ def test_what_the_family_supports_but_not_its_own_interval_is_no_finding() -> No
 
 def test_a_setting_noisier_than_the_others_keeps_its_own_variance() -> None:
     base = runs(100.0, 100.0, 100.0, paired=True)
-    quiet, noisy = (by_logs(100, 0.1 - off, 0.1, 0.1 + off, setup="b", paired=True) for off in (0.01, 0.1))
+    quiet, noisy = (
+        by_logs(100, 0.1 - off, 0.1, 0.1 + off, setup="b", paired=True) for off in (0.01, 0.1)
+    )
     found = judge_family([(base, quiet)] * 7 + [(base, noisy)])
-    assert found[-1].noise_limit == pytest.approx(math.expm1(stdtrit(LEAST, 0.975) * 0.1 / math.sqrt(3)))
+    assert found[-1].noise_limit == pytest.approx(
+        math.expm1(stdtrit(LEAST, 0.975) * 0.1 / math.sqrt(3))
+    )
     assert found[-1].judgement == "no measurable difference"
 
 
 def test_setups_do_not_lend_each_other_theirs() -> None:
     base = runs(100.0, 100.0, 100.0, paired=True)
     quiet, noisy = (
-        by_logs(100, 0.1 - off, 0.1, 0.1 + off, setup=setup, paired=True) for setup, off in (("b", 0.001), ("c", 0.2))
+        by_logs(100, 0.1 - off, 0.1, 0.1 + off, setup=setup, paired=True)
+        for setup, off in (("b", 0.001), ("c", 0.2))
     )
-    assert [one.degrees_of_freedom for one in judge_family([(base, quiet), (base, noisy)])] == [2, 2]
+    assert [one.degrees_of_freedom for one in judge_family([(base, quiet), (base, noisy)])] == [
+        2,
+        2,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +184,8 @@ def test_setups_do_not_lend_each_other_theirs() -> None:
 def test_no_difference_is_found_only_where_the_interval_is_narrow(
     half_width: float, center: float, finding: str
 ) -> None:
-    # Three rounds, so that the interval is t of 2 degrees of freedom, 4.303, times the spread over the root of three.
+    # Three rounds, so that the interval is t of 2 degrees of freedom, 4.303, times the spread over
+    # the root of three.
     off = half_width / 4.302653 * math.sqrt(3)
     found = judge(
         runs(100.0, 100.0, 100.0, paired=True),
@@ -159,7 +202,9 @@ def test_one_common_round_does_not_outvote_all_other_runs() -> None:
     other = (runs(100.0, 100.0, paired=True), runs(100.0, 101.0, setup="b", paired=True))
     alone, beside = judge(first, second), judge_family([(first, second), other])[0]
     assert (
-        (alone.ratio, alone.is_paired) == (beside.ratio, beside.is_paired) == (pytest.approx(1.0610, rel=1e-3), False)
+        (alone.ratio, alone.is_paired)
+        == (beside.ratio, beside.is_paired)
+        == (pytest.approx(1.0610, rel=1e-3), False)
     )
 
 
@@ -167,7 +212,11 @@ def test_equal_speeds_are_no_difference_and_unequal_ones_without_scatter_are_one
     steady = runs(100.0, 100.0)
     assert judge(steady, runs(100.0, 100.0, setup="b")).judgement == "no measurable difference"
     found = judge(steady, runs(101.0, 101.0, setup="b"))
-    assert (found.judgement, found.low, found.high) == ("faster", pytest.approx(1.01), pytest.approx(1.01))
+    assert (found.judgement, found.low, found.high) == (
+        "faster",
+        pytest.approx(1.01),
+        pytest.approx(1.01),
+    )
 
 
 def test_a_comparison_of_equals_says_something_false_in_one_case_of_twenty_at_most() -> None:
@@ -177,7 +226,10 @@ def test_a_comparison_of_equals_says_something_false_in_one_case_of_twenty_at_mo
         spreads = 0.03 * np.exp(rng.normal(0, 0.5, num_settings))  # unlike each other
         speeds = np.exp(rng.normal(0, 1, (num_settings, 2, 3)) * spreads[:, None, None])
         found = judge_family(
-            [(runs(*first, paired=True), runs(*second, setup="b", paired=True)) for first, second in speeds]
+            [
+                (runs(*first, paired=True), runs(*second, setup="b", paired=True))
+                for first, second in speeds
+            ]
         )
         wrong += any(one.judgement != "no measurable difference" for one in found)
         held += not found[int(spreads.argmax())].excludes_one

@@ -1,4 +1,7 @@
-"""What a network is expected to learn: targets that are timed, and mistakes in a recipe's expectations."""
+"""What a network is expected to learn.
+
+Targets that are timed, and mistakes in a recipe's expectations.
+"""
 
 import pytest
 
@@ -8,17 +11,30 @@ from tfbench.errors import RecipeError
 from tfbench.records.run import DatasetSummary, ResumePoint, RunResult
 
 
-def build_run(*accuracies: float | None, before: int = 0, synthetic: bool = False, **expect: float) -> RunResult:
-    """Builds a run whose epochs end after 10, 20 ... seconds, the first of which may be those of a run before."""
+def build_run(
+    *accuracies: float | None, before: int = 0, synthetic: bool = False, **expect: float
+) -> RunResult:
+    """Builds a run whose epochs end after 10, 20 ... seconds.
+
+    The first `before` of them are those of an earlier run.
+    """
     epochs = tuple(
         build_epoch(epoch=number, val_accuracy=accuracy, elapsed_seconds=10.0 * number)
         for number, accuracy in enumerate(accuracies, start=1)
     )
     recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 3}, expect=expect)
-    resume = ResumePoint(run_id="b" * 12, checkpoint="epoch_000001.npz", epochs=epochs[:before]) if before else None
+    resume = (
+        ResumePoint(run_id="b" * 12, checkpoint="epoch_000001.npz", epochs=epochs[:before])
+        if before
+        else None
+    )
     source = "seed 0" if synthetic else "files"
-    data = DatasetSummary(name="mnist", source=source, synthetic=synthetic, train_samples=640, validation_samples=100)
-    return build_result(request=build_request(recipe=recipe, resume=resume), epochs=epochs, dataset=data)
+    data = DatasetSummary(
+        name="mnist", source=source, synthetic=synthetic, train_samples=640, validation_samples=100
+    )
+    return build_result(
+        request=build_request(recipe=recipe, resume=resume), epochs=epochs, dataset=data
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +45,10 @@ def build_run(*accuracies: float | None, before: int = 0, synthetic: bool = Fals
         (build_run(0.9), None),
         (build_run(0.9, target_accuracy=0.05, synthetic=True), None),
         (build_run(0.9836999773979187, target_accuracy=0.9837), 10.0),  # 0.9837, rounded to float32
-        (build_run(0.6, 0.8, target_accuracy=0.75, before=1), 20.0),  # with the time of the run before
+        (
+            build_run(0.6, 0.8, target_accuracy=0.75, before=1),
+            20.0,
+        ),  # with the time of the run before
     ],
 )
 def test_the_time_to_an_accuracy_is_that_of_the_first_epoch_that_reached_it(

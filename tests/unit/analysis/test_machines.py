@@ -1,4 +1,4 @@
-"""What setups cost on each of several machines, against speeds, prices and energies that are planted."""
+"""Costs of setups per machine, with planted speeds, prices and energies."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,12 @@ import pytest
 from sweeps import TWO_SETUPS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.machines import MachineSetup, list_setups, machine_caveats, machine_sentences
+from tfbench.analysis.comparison.machines import (
+    MachineSetup,
+    list_setups,
+    machine_caveats,
+    machine_sentences,
+)
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.energy import Part
 from tfbench.records.settings import MachineSettings
@@ -25,12 +30,20 @@ PRICES = {"big": 3.0, "small": 0.5}
 
 
 def runs_of(
-    host: str, speed: float, *, setup: Setup = TWO_SETUPS[0], batch: int = 32, environment: Any = None, **fields: Any
+    host: str,
+    speed: float,
+    *,
+    setup: Setup = TWO_SETUPS[0],
+    batch: int = 32,
+    environment: Any = None,
+    **fields: Any,
 ) -> list[RunBrief]:
     """Builds runs of one setup of a machine, one for each factor of `QUIET`."""
     return [
         on_machine(
-            build_brief(speed * factor, setup=setup, batch=batch, run_id=f"{batch}-{number}", **fields),
+            build_brief(
+                speed * factor, setup=setup, batch=batch, run_id=f"{batch}-{number}", **fields
+            ),
             host,
             **environment or {},
         )
@@ -57,10 +70,16 @@ def test_the_fastest_machine_need_not_be_the_cheapest() -> None:
     found = compared(runs_of("big", 2000.0), runs_of("small", 1000.0))
     big, small = list_setups(found)
     assert (big.epoch_seconds, small.epoch_seconds) == (pytest.approx(30.0), pytest.approx(60.0))
-    assert (big.epoch_cost, small.epoch_cost) == (pytest.approx(3.0 * 30 / 3600), pytest.approx(0.5 * 60 / 3600))
+    assert (big.epoch_cost, small.epoch_cost) == (
+        pytest.approx(3.0 * 30 / 3600),
+        pytest.approx(0.5 * 60 / 3600),
+    )
     assert sentences(found) == [
         "Fastest machine (not judged): big by default cpu:0 at batch 32.",
-        "Cheapest machine for the steps of an epoch (not judged): small by default cpu:0 at batch 32.",
+        (
+            "Cheapest machine for the steps of an epoch (not judged): small by default cpu:0 at"
+            " batch 32."
+        ),
     ]
     assert find_verdict(found)[0].startswith("Fastest machine (not judged): big")
 
@@ -71,7 +90,9 @@ def test_each_machine_has_its_fastest_setup_first_and_each_setting_its_own_machi
         *(runs_of("big", 300.0, batch=64), runs_of("small", 900.0, batch=64)),
         prices={},
     )
-    assert [(one.row.setting[BATCH], one.machine, one.entry.setup) for one in list_setups(found)] == [
+    assert [
+        (one.row.setting[BATCH], one.machine, one.entry.setup) for one in list_setups(found)
+    ] == [
         (32, "big", "default gpu:0 on big"),
         (32, "big", "default cpu:0 on big"),
         (32, "small", "default cpu:0 on small"),
@@ -79,7 +100,8 @@ def test_each_machine_has_its_fastest_setup_first_and_each_setting_its_own_machi
         (64, "small", "default cpu:0 on small"),
     ]
     assert sentences(found) == [
-        "Fastest machine (not judged): big by default gpu:0 at batch 32; small by default cpu:0 at batch 64."
+        "Fastest machine (not judged): big by default gpu:0 at batch 32; small by default cpu:0 at"
+        " batch 64."
     ]
 
 
@@ -104,7 +126,9 @@ def test_a_price_is_the_user_s_or_that_of_an_instance_of_the_name(
     instance: str, prices: dict[str, float], expected: dict[str, float]
 ) -> None:
     cost = {"currency": "EUR", "instance": instance, "price_per_hour": 2.0}
-    setups = list_setups(compared(runs_of("big", 1.0, cost=cost), runs_of("small", 1.0, cost=cost), prices=prices))
+    setups = list_setups(
+        compared(runs_of("big", 1.0, cost=cost), runs_of("small", 1.0, cost=cost), prices=prices)
+    )
     assert {one.machine: one.price_per_hour for one in setups if one.price_per_hour} == expected
     assert {one.currency for one in setups} == {"EUR"}
 
@@ -120,20 +144,32 @@ def test_prices_in_two_currencies_are_not_held_against_each_other() -> None:
 def using(host: str, *parts: Part, per_joule: tuple[float | None, ...]) -> list[RunBrief]:
     """Builds runs of a machine whose energy is of some of its parts."""
     return [
-        dataclasses.replace(run, metrics=run.metrics | {"samples_per_joule": joule}, energy_parts=list(parts))
+        dataclasses.replace(
+            run, metrics=run.metrics | {"samples_per_joule": joule}, energy_parts=list(parts)
+        )
         for run, joule in zip(runs_of(host, 2000.0), per_joule, strict=True)
     ]
 
 
 def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts_that_every_run_has() -> None:
     ten, thirty = (10.0, 10.1, 10 / 1.01), (30.0, 30.3, 30 / 1.01)
-    found = compared(using("big", "gpu", "package", per_joule=ten), using("small", "package", per_joule=thirty))
+    found = compared(
+        using("big", "gpu", "package", per_joule=ten), using("small", "package", per_joule=thirty)
+    )
     assert by_machine(found)["big"].epoch_joules == pytest.approx(6000.0)
-    assert sentences(found)[-1] == "Least energy for an epoch (not judged): small by default cpu:0 at batch 32."
+    assert (
+        sentences(found)[-1]
+        == "Least energy for an epoch (not judged): small by default cpu:0 at batch 32."
+    )
     # Of one the processors' energy was not read, so that it is less than what it took.
-    found = compared(using("big", "package", per_joule=ten), using("small", "gpu", per_joule=thirty))
+    found = compared(
+        using("big", "package", per_joule=ten), using("small", "gpu", per_joule=thirty)
+    )
     assert not any("energy" in text for text in sentences(found))
-    found = compared(using("big", "package", per_joule=(None, *ten[1:])), using("small", "package", per_joule=ten))
+    found = compared(
+        using("big", "package", per_joule=(None, *ten[1:])),
+        using("small", "package", per_joule=ten),
+    )
     joules = {name: one.epoch_joules for name, one in by_machine(found).items()}
     assert joules == {"big": None, "small": pytest.approx(6000.0)}
 
@@ -146,7 +182,10 @@ def test_versions_that_differ_are_named_and_hardware_is_no_difference() -> None:
         "keras 3.11.0 on a and c, 3.12.0 on b."
     ]
     assert sentences(found)  # a caveat, and no more
-    alike = compared(runs_of("a", 1.0), runs_of("b", 1.0, environment={"usable_cores": 64, "cpu_model": "Other CPU"}))
+    alike = compared(
+        runs_of("a", 1.0),
+        runs_of("b", 1.0, environment={"usable_cores": 64, "cpu_model": "Other CPU"}),
+    )
     assert list(machine_caveats(alike)) == []
 
 
@@ -159,7 +198,11 @@ def test_what_was_set_on_one_machine_alone_keeps_it_from_being_held_against_othe
 
 
 def test_machines_are_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
-    listed = [runs_of(host, speed, batch=n) for n in (32, 64) for host, speed in (("big", 2000.0), ("small", 1000.0))]
+    listed = [
+        runs_of(host, speed, batch=n)
+        for n in (32, 64)
+        for host, speed in (("big", 2000.0), ("small", 1000.0))
+    ]
     found = compared(*listed, prices={"big": 3.6})
     section = machines_section(found)
     assert section is not None

@@ -1,4 +1,7 @@
-"""Published figures beside measured ones: what makes them comparable, how they compare, and what is said of it."""
+"""Published figures beside measured ones.
+
+What makes them comparable, how they compare, and what is said of it.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +27,11 @@ from tfbench.sweeps.comparison import compare_stored
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 # 20 epochs of 60,000 samples in 131.866 s, as of an i7-6850K: 9,100 samples a second.
-CHAINER = {"hardware": "Old CPU", "devices": "cpu", "figures": {"epochs": 20, "elapsed_seconds": 131.866}}
+CHAINER = {
+    "hardware": "Old CPU",
+    "devices": "cpu",
+    "figures": {"epochs": 20, "elapsed_seconds": 131.866},
+}
 
 
 def brief(speed: float = 100.0, **fields: Any) -> Any:
@@ -64,18 +71,26 @@ def test_a_published_speed_is_that_or_the_samples_of_an_epoch_by_its_time(
     assert match.reason == ("" if theirs else "no speed was published")
 
 
-def test_runs_of_a_shipped_recipe_are_held_against_its_own_values_alone_and_in_a_comparison(tmp_path: Path) -> None:
+def test_runs_of_a_shipped_recipe_are_held_against_its_own_values_alone_and_in_a_comparison(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path)
-    own = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 100, "model.hidden_units": [1000, 1000]})
+    own = load_recipe(
+        shipped_folder() / "mnist_mlp.toml", {BATCH: 100, "model.hidden_units": [1000, 1000]}
+    )
     other = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 128})
     keys = (BATCH, "model.hidden_units")  # set on the command line: one run to what they are anyway
-    edited = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 64, "training.optimizer.learning_rate": 0.5})
+    edited = load_recipe(
+        shipped_folder() / "mnist_mlp.toml", {BATCH: 64, "training.optimizer.learning_rate": 0.5}
+    )
     for recipe, says in (
         (own, "x of Intel i7-6850K"),
         (other, "not comparable: you used global_batch_size=128"),
         (edited, "not comparable: you used global_batch_size=64, optimizer.learning_rate=0.5"),
     ):
-        request = build_request(recipe=recipe, overrides=keys, run_id=f"{recipe.training.global_batch_size:032}")
+        request = build_request(
+            recipe=recipe, overrides=keys, run_id=f"{recipe.training.global_batch_size:032}"
+        )
         result = build_result(request=request)
         write_journal(store, result)
         assert says in " ".join(text(run_sections(result, summarize_run(result)), 200))
@@ -83,46 +98,70 @@ def test_runs_of_a_shipped_recipe_are_held_against_its_own_values_alone_and_in_a
         assert bool(pairs) == (recipe is own)
 
 
-def test_a_sweep_of_a_shipped_recipe_is_held_against_what_stands_in_its_file(tmp_path: Path) -> None:
+def test_a_sweep_of_a_shipped_recipe_is_held_against_what_stands_in_its_file(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path)
     recipe = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 512, "training.epochs": 1})
-    plan = build_plan(num_rounds=1, tables=to_tables(recipe), recipe_name="mnist_mlp", overrides=(BATCH,))
+    plan = build_plan(
+        num_rounds=1, tables=to_tables(recipe), recipe_name="mnist_mlp", overrides=(BATCH,)
+    )
     write_sweep(store, plan, lambda planned: 1000.0)
     reason = match_references(compare_stored(store))[0].reason
-    assert reason == "you used global_batch_size=32, synthetic data"  # fewest of all settings, and 100 is in none
+    assert (
+        reason == "you used global_batch_size=32, synthetic data"
+    )  # fewest of all settings, and 100 is in none
 
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
         ({"overrides": [BATCH]}, "you used global_batch_size=32"),
-        ({"overrides": [BATCH, "model.hidden_units"]}, "you used global_batch_size=32, hidden_units=[1000]"),
+        (
+            {"overrides": [BATCH, "model.hidden_units"]},
+            "you used global_batch_size=32, hidden_units=[1000]",
+        ),
         ({"is_synthetic": True}, "you used synthetic data"),
         ({"settings": {"dataset.crop": 24}, "overrides": ["dataset.crop"]}, "you used crop=24"),
         ({"speed": None, "status": "FAILED"}, "no speed was measured"),
-        ({"references": [CHAINER | {"not_comparable": "it computes something else"}]}, "it computes something else"),
+        (
+            {"references": [CHAINER | {"not_comparable": "it computes something else"}]},
+            "it computes something else",
+        ),
         *(
             ({"settings": {key: 7}, "overrides": [key]}, "")  # makes no other workload
             for key in ("training.seed", "training.epochs", "training.compiler", "dataset.data")
         ),
     ],
 )
-def test_what_is_not_the_recipes_own_is_not_comparable_and_says_why(fields: dict[str, Any], reason: str) -> None:
+def test_what_is_not_the_recipes_own_is_not_comparable_and_says_why(
+    fields: dict[str, Any], reason: str
+) -> None:
     match = matched(brief(**fields))
     assert (match.reason, bool(match.pairs)) == (reason, not reason)
 
 
 def test_a_reference_is_held_against_runs_of_its_own_recipe_alone() -> None:
     other = {"hardware": "Other", "devices": "cpu", "figures": {"samples_per_second": 5.0}}
-    briefs = [brief(), brief(recipe="other", references=[other], run_id="other", setup=TWO_SETUPS[1])]
-    assert [[pair.setup for pair in match.pairs] for match in match_references(compare(briefs))] == [
+    briefs = [
+        brief(),
+        brief(recipe="other", references=[other], run_id="other", setup=TWO_SETUPS[1]),
+    ]
+    assert [
+        [pair.setup for pair in match.pairs] for match in match_references(compare(briefs))
+    ] == [
         [DEFAULT],
         [MIRRORED],
     ]
 
 
 def test_references_are_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
-    unverified = {"hardware": "Old | GPU", "devices": "1 gpu", "verified": False, "figures": {"val_accuracy": 0.9802}}
+    unverified = {
+        "hardware": "Old | GPU",
+        "devices": "1 gpu",
+        "verified": False,
+        "figures": {"val_accuracy": 0.9802},
+    }
     found = compare([brief(5357.0, references=[CHAINER, unverified])], keys=[BATCH])
     assert len(short(found)) == 2  # the other has no speed
     section = reference_section(match_references(found))
@@ -134,8 +173,12 @@ def test_references_are_shown_as_in_the_golden_file(golden: Callable[[str, str],
 
 
 def test_a_reason_is_said_of_several_references_only_where_it_is_that_of_all() -> None:
-    others: list[dict[str, Any]] = [CHAINER | {"hardware": name, "not_comparable": "other network"} for name in "ABC"]
-    assert short(compare([brief(references=others)])) == ["3 published results not comparable: other network."]
+    others: list[dict[str, Any]] = [
+        CHAINER | {"hardware": name, "not_comparable": "other network"} for name in "ABC"
+    ]
+    assert short(compare([brief(references=others)])) == [
+        "3 published results not comparable: other network."
+    ]
     others[0]["not_comparable"] = "other data"
     said = ["3 published results not comparable: the report lists the reasons."]
     assert short(compare([brief(references=others)])) == said

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_settings
+from builders import (
+    build_environment,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_result,
+    build_settings,
+)
 from tfbench.analysis.comparison.regression import (
     RegressionCheck,
     SpeedSample,
@@ -26,7 +33,9 @@ def build_sample(*speeds: float, group: str = "then", **fields: Any) -> SpeedSam
     """Builds a sample of runs that were alike, of the speeds given."""
     runs = []
     for number, speed in enumerate(speeds):
-        request = build_request(run_id=f"{group}{number}", recipe=build_recipe(measurement={"seconds": 5.0}))
+        request = build_request(
+            run_id=f"{group}{number}", recipe=build_recipe(measurement={"seconds": 5.0})
+        )
         runs.append((build_result(**{"request": request} | fields), speed))
     return make_sample(runs, group=group)
 
@@ -41,18 +50,33 @@ def check(factor: float, fail_above: float = 0.0) -> RegressionCheck:
 
 def test_a_slow_down_beyond_chance_is_a_regression() -> None:
     done = check(0.95)
-    expected = stats.ttest_ind(np.log(scaled(0.95).samples_per_second), np.log(BASE), equal_var=False)
+    expected = stats.ttest_ind(
+        np.log(scaled(0.95).samples_per_second), np.log(BASE), equal_var=False
+    )
     assert (done.judgement, done.speedup.ratio) == ("regression", pytest.approx(0.95))
-    assert (done.speedup.low, done.speedup.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
-    assert judgement_sentence(done) == "FAILED: regression, 0.95x [0.94, 0.96] of the baseline's speed"
+    assert (done.speedup.low, done.speedup.high) == pytest.approx(
+        tuple(np.exp(expected.confidence_interval(0.95)))
+    )
+    assert (
+        judgement_sentence(done) == "FAILED: regression, 0.95x [0.94, 0.96] of the baseline's speed"
+    )
 
 
 def test_a_regression_is_measurably_beyond_the_limit() -> None:
-    # Both spread by 0.79 %: half of the interval is 1.16 % of the ratio, so that from 1 - 0.95 / 1.0116 on it fails.
+    # Both spread by 0.79 %: half of the interval is 1.16 % of the ratio, so that from 1 - 0.95 /
+    # 1.0116 on it fails.
     smallest = check(1.0, fail_above=0.05).smallest_detectable
     assert smallest == pytest.approx(1 - 0.95 / 1.0116, abs=1e-4)
-    found = [check(1 - slower, fail_above=0.05) for slower in (smallest + 1e-3, smallest - 1e-3, 0.02, 0.005)]
-    assert [one.judgement for one in found] == ["regression", "slower", "slower", "no measurable difference"]
+    found = [
+        check(1 - slower, fail_above=0.05)
+        for slower in (smallest + 1e-3, smallest - 1e-3, 0.02, 0.005)
+    ]
+    assert [one.judgement for one in found] == [
+        "regression",
+        "slower",
+        "slower",
+        "no measurable difference",
+    ]
     assert not any(one.is_blind for one in found)
 
 
@@ -64,7 +88,10 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
         assert (done.judgement, done.is_blind) == ("no measurable difference", is_blind)
         assert judgement_sentence(done).startswith("PASSED, but inconclusive: ") == is_blind
         document = check_document(done, "baseline.json", 0)
-        assert (document["is_blind"], document["smallest_detectable"]) == (is_blind, done.smallest_detectable)
+        assert (document["is_blind"], document["smallest_detectable"]) == (
+            is_blind,
+            done.smallest_detectable,
+        )
         assert document["fail_above"] == 0.05
 
 
@@ -84,15 +111,23 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
         ("driver", "['550.1']", "['560.2']"),
         ("measurement.seconds", "5.0", "2.0"),
     }
-    assert text(check_sections(done, "b.json", 0), 300)[-1].endswith("; measurement.seconds 5.0 -> 2.0")
+    assert text(check_sections(done, "b.json", 0), 300)[-1].endswith(
+        "; measurement.seconds 5.0 -> 2.0"
+    )
 
 
 @pytest.mark.parametrize(
     ("fields", "names"),
     [
         ({"environment": build_environment(hostname="other")}, ["hostname"]),
-        ({"placement": build_placement(devices=("gpu:0",), hardware=("A GPU",))}, ["devices", "hardware"]),
-        ({"request": build_request(recipe=build_recipe(model={"hidden_units": [5]}))}, ["model.hidden_units"]),
+        (
+            {"placement": build_placement(devices=("gpu:0",), hardware=("A GPU",))},
+            ["devices", "hardware"],
+        ),
+        (
+            {"request": build_request(recipe=build_recipe(model={"hidden_units": [5]}))},
+            ["model.hidden_units"],
+        ),
     ],
 )
 def test_what_must_be_equal_is_named(fields: dict[str, Any], names: list[str]) -> None:
@@ -104,19 +139,31 @@ def test_a_baseline_of_another_backend_is_rejected_whatever_version_it_is_of() -
     jax = build_recipe(training={"backend": "jax"})
     then = build_sample(*BASE, environment=build_environment(tfbench="0.0.9"))
     settings = build_settings(backend="jax", compiler="xla")
-    runs = [(build_result(request=build_request(recipe=jax), settings=settings), speed) for speed in BASE]
+    runs = [
+        (build_result(request=build_request(recipe=jax), settings=settings), speed)
+        for speed in BASE
+    ]
     now = make_sample(runs, group="now")
-    for first, second, sides in ((then, now, ("tensorflow", "jax")), (now, then, ("jax", "tensorflow"))):
-        assert [(one.a, one.b) for one in judge(first, second).unequal if one.name == "backend"] == [sides]
+    for first, second, sides in (
+        (then, now, ("tensorflow", "jax")),
+        (now, then, ("jax", "tensorflow")),
+    ):
+        assert [
+            (one.a, one.b) for one in judge(first, second).unequal if one.name == "backend"
+        ] == [sides]
 
 
 def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code() -> None:
     def built(digest: str, parameters: int = 1000) -> ModelSummary:
         return ModelSummary(num_parameters=parameters, num_trainable_parameters=1000, digest=digest)
 
-    then, now, larger = (build_sample(*BASE, model=model) for model in (built("a"), built("b"), built("b", 2000)))
+    then, now, larger = (
+        build_sample(*BASE, model=model) for model in (built("a"), built("b"), built("b", 2000))
+    )
     assert judge(then, now).unequal == ()
-    assert [(one.name, one.a, one.b) for one in judge(then, now).changed] == [("model_digest", "a", "b")]
+    assert [(one.name, one.a, one.b) for one in judge(then, now).changed] == [
+        ("model_digest", "a", "b")
+    ]
     assert [one.name for one in judge(then, larger).unequal] == ["num_parameters"]
     runs = [(build_result(model=built(digest)), 100.0) for digest in "ab"]
     with pytest.raises(ComparisonError, match="differ in model_digest"):

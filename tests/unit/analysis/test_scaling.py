@@ -1,4 +1,7 @@
-"""How training scales with the number of replicas and by modes: figures, sentences, tables and the plot."""
+"""How training scales with the number of replicas and by modes.
+
+Figures, sentences, tables and the plot.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -31,16 +34,27 @@ def scaled(
     headroom: float | None = 4.0,
     **options: Any,
 ) -> Comparison:
-    """Compares numbers of replicas: of 96 samples a step, or 48 for each replica, over 262,144 weights (1 MiB)."""
+    """Compares numbers of replicas.
+
+    Of 96 samples a step, or 48 for each replica, over 262,144 weights (1 MiB).
+    """
     briefs = []
     for count, speed in speeds.items():
         (setup,) = replica_setups(kind, [count])
         rounds = speed if isinstance(speed, tuple) else tuple(speed * factor for factor in DRIFT)
         for number, one in enumerate(rounds, 1):
             batch = 48 * count if is_weak else 96
-            brief = build_brief(one, setup=setup, batch=batch, round_number=number, parameters=2**18)
-            briefs.append(dataclasses.replace(brief, metrics=brief.metrics | {"input_headroom": headroom}))
-    values = {"keys": [], "settings": [{}], "compared": ("global_batch_size",) if is_weak else ()} | options
+            brief = build_brief(
+                one, setup=setup, batch=batch, round_number=number, parameters=2**18
+            )
+            briefs.append(
+                dataclasses.replace(brief, metrics=brief.metrics | {"input_headroom": headroom})
+            )
+    values = {
+        "keys": [],
+        "settings": [{}],
+        "compared": ("global_batch_size",) if is_weak else (),
+    } | options
     return compare(briefs, **values)
 
 
@@ -53,9 +67,18 @@ def by_modes(kind: str = "gpu") -> Comparison:
         metrics = {"num_replicas": replicas, "input_headroom": 4.0}
         if setup.strategy in MOVED:
             moved = MOVED[setup.strategy] * MEBIBYTE
-            metrics |= {"collective_bytes_per_step": moved, "state_bytes_per_device": 2**24, "transfer_share": 0.2}
+            metrics |= {
+                "collective_bytes_per_step": moved,
+                "state_bytes_per_device": 2**24,
+                "transfer_share": 0.2,
+            }
         for number, factor in enumerate(DRIFT, 1):
-            own = {"setup": setup, "batch": 96, "round_number": number, "settings": {"training.backend": "jax"}}
+            own = {
+                "setup": setup,
+                "batch": 96,
+                "round_number": number,
+                "settings": {"training.backend": "jax"},
+            }
             brief = build_brief(speed * factor, parameters=2**21, **own)
             briefs.append(dataclasses.replace(brief, metrics=brief.metrics | metrics))
     return compare(briefs, keys=[], settings=[{}], compared=("backend",))
@@ -81,14 +104,20 @@ def table_lines(comparison: Comparison, width: int = 120) -> list[str]:
     ],
 )
 def test_the_batch_is_divided_among_replicas_or_each_has_its_own(
-    speeds: dict[int, float], is_weak: bool, kind: str, batches: list[int], step_seconds: list[float]
+    speeds: dict[int, float],
+    is_weak: bool,
+    kind: str,
+    batches: list[int],
+    step_seconds: list[float],
 ) -> None:
     found = scaling_of(scaled(speeds, is_weak=is_weak))
     assert (found.kind, found.batch_size, found.shares_cores) == (kind, batches[0], False)
     assert [point.num_replicas for point in found.points] == [1, 2, 4]
     assert [point.per_replica_batch_size for point in found.points] == batches
     assert [point.speedup.value for point in found.points] == pytest.approx([1.0, 1.6, 2.0])
-    assert [point.efficiency and point.efficiency.value for point in found.points] == pytest.approx([1.0, 0.8, 0.5])
+    assert [point.efficiency and point.efficiency.value for point in found.points] == pytest.approx(
+        [1.0, 0.8, 0.5]
+    )
     assert [point.entry.step_seconds for point in found.points] == pytest.approx(step_seconds)
     assert [point.exchanged_bytes for point in found.points] == [0.0, MEBIBYTE, MEBIBYTE]
     assert [point.entry.input_share for point in found.points] == [0.25, 0.25, 0.25]
@@ -98,23 +127,31 @@ def test_the_batch_is_divided_among_replicas_or_each_has_its_own(
 def test_of_replicas_that_share_cores_nothing_is_called_ideal_or_efficient(is_weak: bool) -> None:
     comparison = scaled({1: 960.0, 2: 480.0}, kind="cpu", is_weak=is_weak)
     lines = table_lines(comparison)
-    assert lines[0].split() == ["replicas", "batch/replica", "samples/s", "speed-up", "step", "exchanged", "input"]
+    assert lines[0].split() == [
+        "replicas",
+        "batch/replica",
+        "samples/s",
+        "speed-up",
+        "step",
+        "exchanged",
+        "input",
+    ]
     assert "Logical CPU devices share all cores: " in " ".join(find_caveats(comparison))
     (plot,) = comparison_plots(comparison)
     said = " ".join([*lines, *find_verdict(comparison), plot.alt]).lower()
     assert "replicas share cores: this shows overhead, not scaling" in plot.title
     assert not any(word in said for word in ("ideal", "efficien"))
-    (_, point) = comparison_document(comparison, ())["scaling"]["points"]
+    _, point = comparison_document(comparison, ())["scaling"]["points"]
     assert point["efficiency"] is None
     assert point["speedup"]["value"] == pytest.approx(0.5)
 
 
 def test_the_interval_of_the_efficiency_is_that_of_the_speed_up() -> None:
-    (_, point) = scaling_of(scaled({1: (100.0, 100.0), 2: (150.0, 180.0)})).points
+    _, point = scaling_of(scaled({1: (100.0, 100.0), 2: (150.0, 180.0)})).points
     value, low, high = point.speedup
     assert low is not None and high is not None
     assert point.efficiency == Estimate(value / 2, low / 2, high / 2)
-    (_, single) = scaling_of(scaled({1: (100.0,), 2: (150.0,)})).points
+    _, single = scaling_of(scaled({1: (100.0,), 2: (150.0,)})).points
     assert single.speedup == (pytest.approx(1.5), None, None)
     assert single.efficiency == (pytest.approx(0.75), None, None)
 
@@ -131,7 +168,9 @@ def test_other_comparisons_tell_nothing_of_scaling() -> None:
     two = {1: 960.0, 2: 1536.0}
     assert comparison_document(scaled({1: 960.0}), ())["scaling"] is None
     assert find_scaling(scaled(two, baseline="mirrored gpu:0,gpu:1")) is None
-    assert find_scaling(scaled(two, settings=[{}, {"training.intra_op_threads": 1}])) is None  # several settings
+    assert (
+        find_scaling(scaled(two, settings=[{}, {"training.intra_op_threads": 1}])) is None
+    )  # several settings
     assert find_scaling(compare([])) is None
     (row,) = scaled(two).rows
     one, more = (entry.runs for entry in row.entries.values())
@@ -153,7 +192,9 @@ def test_batches_may_differ_between_setups_only_where_that_is_compared() -> None
     comparison = scaled(weak, is_weak=True, compared=())
     (row,) = comparison.rows
     assert [entry.speedup is None for entry in row.entries.values()] == [True, True]
-    assert [one.name for one in row.entries["mirrored gpu:0,gpu:1"].unequal] == ["global_batch_size"]
+    assert [one.name for one in row.entries["mirrored gpu:0,gpu:1"].unequal] == [
+        "global_batch_size"
+    ]
     assert find_scaling(comparison) is None
     assert find_scaling(scaled(weak, is_weak=True, compared=(), allows_unequal=True)) is None
     (row,) = scaled(weak, is_weak=True).rows
@@ -169,19 +210,28 @@ def test_the_verdict_says_what_replicas_give_and_only_what_the_intervals_show() 
         "4 replicas are faster than 1 replica: 2.00x [2.00, 2.00] (50 % efficiency).",
     )
     weak = scaled({1: 480.0, 2: 384.0}, is_weak=True)
-    assert find_verdict(weak) == ("2 replicas are slower than 1 replica: 0.80x [0.80, 0.80] (40 % efficiency).",)
+    assert find_verdict(weak) == (
+        "2 replicas are slower than 1 replica: 0.80x [0.80, 0.80] (40 % efficiency).",
+    )
     assert tuple(find_caveats(weak)) == (
         "Weak scaling: the global batch grows with the devices. Compare speed, not accuracy.",
     )
     single = "2 replicas are not judged (one run): 1.50x (75 % efficiency)."
     assert find_verdict(scaled({1: (100.0,), 2: (150.0,)})) == (single, "Try --repeats 3.")
-    for headroom, share in ((4.0, ""), (1.25, "80 %"), (0.42, "")):  # most of a step; the last contradicts itself
-        cause = find_verdict(scaled({1: 960.0, 2: 480.0}, headroom=headroom))[0].partition(" The input pipeline ")[2]
+    for headroom, share in (
+        (4.0, ""),
+        (1.25, "80 %"),
+        (0.42, ""),
+    ):  # most of a step; the last contradicts itself
+        cause = find_verdict(scaled({1: 960.0, 2: 480.0}, headroom=headroom))[0].partition(
+            " The input pipeline "
+        )[2]
         assert cause == (f"alone takes {share} of a step." if share else "")
 
 
 def test_two_numbers_whose_intervals_overlap_are_not_told_apart() -> None:
-    # In the second case 2 replicas are not shown to be faster than one, so that they are not called fastest either.
+    # In the second case 2 replicas are not shown to be faster than one, so that they are not called
+    # fastest either.
     for two in ((150.0, 152.0, 154.0), (90.0, 110.0, 300.0)):
         verdict = find_verdict(scaled({1: (100.0,) * 3, 2: two, 4: (149.0, 153.0, 158.0)}))
         assert verdict[0] == "2 replicas and 4 replicas are too close to call."
@@ -200,20 +250,31 @@ def test_each_mode_is_a_line_over_the_devices_that_are_hardware() -> None:
     assert (found.modes, found.kind, found.has_replicas) == (MODES, "strong", False)
     places = [(point.num_devices, point.mode) for point in found.points]
     assert places == [(1, None), *((number, mode) for number in (2, 4) for mode in MODES)]
-    # Four devices hold one replica in mode model: its batch is whole, and four of them are hardware all the same.
+    # Four devices hold one replica in mode model: its batch is whole, and four of them are hardware
+    # all the same.
     model = found.line("model")[-1]
     assert (model.num_replicas, model.per_replica_batch_size, model.num_devices) == (1, 96, 4)
     assert model.efficiency is not None and model.efficiency.value == pytest.approx(1.5 / 4)
-    assert [point.exchanged_bytes for point in found.line("model")] == [0.0, 3 * MEBIBYTE, 3 * MEBIBYTE]
+    assert [point.exchanged_bytes for point in found.line("model")] == [
+        0.0,
+        3 * MEBIBYTE,
+        3 * MEBIBYTE,
+    ]
     (plot,) = comparison_plots(by_modes())
     lines = {one.name: [y for _, y, *_ in one.points] for one in plot.panels[0].series}
-    assert list(lines) == [*(f"{mode} parallel" for mode in MODES), "ideal: as many times the speed"]
+    assert list(lines) == [
+        *(f"{mode} parallel" for mode in MODES),
+        "ideal: as many times the speed",
+    ]
     assert lines["hybrid parallel"] == pytest.approx([1.0, 1.8, 3.0])
 
 
 def test_the_table_and_the_verdict_have_modes(golden: Callable[[str, str], None]) -> None:
     comparison = by_modes()
-    golden("scaling_modes.txt", "\n".join([*table_lines(comparison, 160), "", *find_verdict(comparison), ""]))
+    golden(
+        "scaling_modes.txt",
+        "\n".join([*table_lines(comparison, 160), "", *find_verdict(comparison), ""]),
+    )
 
 
 def test_a_plan_of_modes_keeps_meshes_from_those_that_cut_nothing() -> None:
@@ -223,5 +284,8 @@ def test_a_plan_of_modes_keeps_meshes_from_those_that_cut_nothing() -> None:
     ]
     plan = build_plan(variations=(), setups=tuple(setups))
     plan.tables["distribution"] |= {"strategy": "hybrid", "mesh": {"data": 2}}
-    meshes = [resolve_recipe(plan, {}, setup).distribution.mesh for setup in (setups[0], setups[1], setups[3])]
+    meshes = [
+        resolve_recipe(plan, {}, setup).distribution.mesh
+        for setup in (setups[0], setups[1], setups[3])
+    ]
     assert meshes == [{}, {}, {"data": 2}]

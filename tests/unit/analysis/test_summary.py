@@ -28,14 +28,16 @@ from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text
 from tfbench.tracking.fields import epoch_metrics
 
-# Two epochs of six steps of 128 samples, two warm-up steps, clock = "step", two replicas. Worked out by hand.
+# Two epochs of six steps of 128 samples, two warm-up steps, clock = "step", two replicas. Worked
+# out by hand.
 #
-# Three steps an execution: 2.7 s for steps 1 to 3, which hold the warm-up, then 0.3, 0.6 and 1.5 s, 2.4 s together.
-#   9 * 128 / 2.4 = 480 samples/s; step times 0.1, 0.2 and 0.5, three times each: the median is the fifth, both
-#   percentiles lie among the last three; three times each of the distances 0.1, 0 and 0.3, of which the fifth is 0.1.
+# Three steps an execution: 2.7 s for steps 1 to 3, which hold the warm-up, then 0.3, 0.6 and 1.5 s,
+# 2.4 s together. 9 * 128 / 2.4 = 480 samples/s; step times 0.1, 0.2 and 0.5, three times each: the
+# median is the fifth, both percentiles lie among the last three; three times each of the distances
+# 0.1, 0 and 0.3, of which the fifth is 0.1.
 #
-# 5000 operations in training are 5000 * 480 = 2.4e6 a second. The peak is the better of 8e6 / 2 = 4e6 and 9e6 / 3,
-# of which these are 0.6. Ten batches of 128 in 2.5 s: 512 a second.
+# 5000 operations in training are 5000 * 480 = 2.4e6 a second. The peak is the better of 8e6 / 2 =
+# 4e6 and 9e6 / 3, of which these are 0.6. Ten batches of 128 in 2.5 s: 512 a second.
 BREAKDOWN = {
     "startup": 4.0,
     "data": 1.0,
@@ -101,17 +103,19 @@ FIGURES = {
     "waiting_seconds_per_step": 0.015,
     "transfer_share": 0.125,
     "waiting_share": 0.375,
-    # In 20 s after the warm-up all GPUs together took 4000 J, the processor 200 J and its memory 40 J.
+    # In 20 s after the warm-up all GPUs together took 4000 J, the processor 200 J and its memory 40
+    # J.
     "energy_joules": 4240.0,
     "samples_per_joule": 1152 / 4240,
     "mean_watts": 212.0,
-    # 36 an hour is 0.01 a second. Ten seconds in all, five to the accuracy of 0.75; the epochs take 4.8 and 2.4 s with
-    # their validation.
+    # 36 an hour is 0.01 a second. Ten seconds in all, five to the accuracy of 0.75; the epochs take
+    # 4.8 and 2.4 s with their validation.
     "cost/hours": 10 / 3600,
     "cost/machine": 0.1,
     "cost/epoch": 0.036,
     "cost/to_accuracy": 0.05,
-    # 20 s in all; the entries add up to 18.5, half a second from the last record to the end, one second in between.
+    # 20 s in all; the entries add up to 18.5, half a second from the last record to the end, one
+    # second in between.
     **{f"breakdown/{name}_seconds": seconds for name, seconds in BREAKDOWN.items()},
     "breakdown/replica_check_seconds": 0.0,
     "breakdown/evaluation_seconds": 0.0,
@@ -120,14 +124,27 @@ FIGURES = {
     "breakdown/wall_seconds": 20.0,
 }
 OF_LAST_EPOCH = (
-    *("epoch_seconds", "validation_seconds", "elapsed_seconds", "loss", "accuracy", "val_loss", "val_accuracy"),
+    *(
+        "epoch_seconds",
+        "validation_seconds",
+        "elapsed_seconds",
+        "loss",
+        "accuracy",
+        "val_loss",
+        "val_accuracy",
+    ),
     *("inference_loss", "inference_accuracy", "val_loss_batch_mean", "val_accuracy_batch_mean"),
 )
 
 
 def build_spans(seconds: list[float], steps: int) -> tuple[StepSpan, ...]:
     return tuple(
-        build_span(epoch=1 + index * steps // 6, first_step=index * steps + 1, last_step=(index + 1) * steps, seconds=s)
+        build_span(
+            epoch=1 + index * steps // 6,
+            first_step=index * steps + 1,
+            last_step=(index + 1) * steps,
+            seconds=s,
+        )
         for index, s in enumerate(seconds)
     )
 
@@ -143,11 +160,17 @@ def build_measured_run() -> RunResult:
     return build_result(
         request=build_request(recipe=recipe),
         placement=build_placement(
-            devices=("gpu:0", "gpu:1"), num_replicas=2, global_batch_size=128, per_replica_batch_size=64
+            devices=("gpu:0", "gpu:1"),
+            num_replicas=2,
+            global_batch_size=128,
+            per_replica_batch_size=64,
         ),
         dataset=build_dataset(synthetic=False, tokens_per_sample=16),
         model=ModelSummary(
-            num_parameters=1000, num_trainable_parameters=900, flops_per_sample=2000, training_flops_per_sample=5000
+            num_parameters=1000,
+            num_trainable_parameters=900,
+            flops_per_sample=2000,
+            training_flops_per_sample=5000,
         ),
         spread=Spread(
             variables=(),
@@ -197,14 +220,19 @@ def build_measured_run() -> RunResult:
         ),
         energy=EnergySources(
             sources=(
-                *(EnergySource(name=f"gpu {n}", part="gpu", resolution_seconds=0.1) for n in range(2)),
+                *(
+                    EnergySource(name=f"gpu {n}", part="gpu", resolution_seconds=0.1)
+                    for n in range(2)
+                ),
                 EnergySource(name="package", part="package", resolution_seconds=0.001),
                 EnergySource(name="dram", part="dram", resolution_seconds=0.001),
             )
         ),
         energy_readings=tuple(
             EnergyReading(
-                moment=moment, seconds=at, joules={"gpu 0": gpu, "gpu 1": gpu, "package": package, "dram": dram}
+                moment=moment,
+                seconds=at,
+                joules={"gpu 0": gpu, "gpu 1": gpu, "package": package, "dram": dram},
             )
             for moment, at, gpu, package, dram in (
                 ("steady", 10.0, 500.0, 100.0, 20.0),
@@ -228,22 +256,35 @@ def test_every_metric_is_the_figure_worked_out_by_hand_in_the_order_of_the_table
 
 
 @pytest.mark.parametrize(("warmup_steps", "first_steady"), [(0, 1), (3, 1), (4, 2), (7, 3)])
-def test_the_first_span_and_those_that_hold_a_warmup_step_are_not_steady(warmup_steps: int, first_steady: int) -> None:
+def test_the_first_span_and_those_that_hold_a_warmup_step_are_not_steady(
+    warmup_steps: int, first_steady: int
+) -> None:
     spans = build_spans([9.0, 1.0, 1.0], 3)
     assert steady_spans(spans, warmup_steps=warmup_steps) == spans[first_steady:]
 
 
 def test_speeds_are_samples_over_seconds_and_step_times_weigh_by_steps_not_by_spans() -> None:
-    slow, fast = build_span(first_step=1, last_step=1, seconds=3.0), build_span(first_step=2, last_step=10, seconds=1.0)
+    slow, fast = (
+        build_span(first_step=1, last_step=1, seconds=3.0),
+        build_span(first_step=2, last_step=10, seconds=1.0),
+    )
     assert (samples_per_second([slow, fast], 10), samples_per_second([], 10)) == (25.0, None)
-    assert [step_time_quantile([slow, fast], share) for share in (0.5, 1.0)] == pytest.approx([1 / 9, 3.0])
+    assert [step_time_quantile([slow, fast], share) for share in (0.5, 1.0)] == pytest.approx(
+        [1 / 9, 3.0]
+    )
     # Steps of 3, a ninth nine times, and a fifth: the distances from a ninth are 0 in the middle.
-    assert step_time_mad([slow, fast, build_span(first_step=11, last_step=11, seconds=0.2)]) == pytest.approx(0.0)
+    assert step_time_mad(
+        [slow, fast, build_span(first_step=11, last_step=11, seconds=0.2)]
+    ) == pytest.approx(0.0)
     assert step_time_quantile([], 0.5) is step_time_mad([]) is None
     # Between the ninth and the tenth of 0.05, 0.15 ... 0.95, at 9 * 0.9 = 8.1.
-    assert step_time_quantile(build_spans([0.05 + n / 10 for n in range(10)], 1), 0.9) == pytest.approx(0.86)
+    assert step_time_quantile(
+        build_spans([0.05 + n / 10 for n in range(10)], 1), 0.9
+    ) == pytest.approx(0.86)
     many = build_spans([1.0, 2.0, 4.0], 10**15)  # whose steps no memory holds
-    assert [1e15 * (find or 0) for find in (step_time_quantile(many, 0.5), step_time_mad(many))] == [2.0, 1.0]
+    assert [
+        1e15 * (find or 0) for find in (step_time_quantile(many, 0.5), step_time_mad(many))
+    ] == [2.0, 1.0]
 
 
 def test_utilization_does_not_exist_above_the_peak() -> None:
@@ -272,12 +313,17 @@ def test_the_time_after_the_last_sign_of_a_killed_process_is_not_accounted_for()
 @pytest.mark.parametrize(
     ("times", "seconds"),
     [
-        ([(20, 9.0), (20, 1.0), (20, 3.0), (20, 2.0), (7, 0.5)], 2.0),  # the median of the whole ones after the first
+        (
+            [(20, 9.0), (20, 1.0), (20, 3.0), (20, 2.0), (7, 0.5)],
+            2.0,
+        ),  # the median of the whole ones after the first
         ([(20, 9.0)], 9.0),
         ([(7, 9.0)], None),
     ],
 )
-def test_epoch_times_are_of_whole_epochs(times: list[tuple[int, float]], seconds: float | None) -> None:
+def test_epoch_times_are_of_whole_epochs(
+    times: list[tuple[int, float]], seconds: float | None
+) -> None:
     epochs = [
         build_epoch(epoch=number, num_steps=steps, epoch_seconds=one, validation_seconds=one / 10)
         for number, (steps, one) in enumerate(times, start=1)
@@ -299,7 +345,9 @@ def test_what_a_limited_run_cannot_have_is_not_called_missing() -> None:
 
 def test_a_regression_has_no_accuracies() -> None:
     recipe = build_recipe(
-        model={"name": "sine_lstm"}, dataset={"name": "sine", "data": "real"}, training={"loss": "mean_squared_error"}
+        model={"name": "sine_lstm"},
+        dataset={"name": "sine", "data": "real"},
+        training={"loss": "mean_squared_error"},
     )
     epoch = build_epoch(num_steps=20, accuracy=None, val_accuracy=None)
     summary = summarize_run(build_result(request=build_request(recipe=recipe), epochs=(epoch,)))
@@ -327,11 +375,15 @@ def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_warning() ->
     summary = summarize_run(result)
     existing = {name: value for name, value in summary.metrics.items() if value is not None}
     assert existing == {"steady_steps": 0, "steady_seconds": 0.0, "global_batch_size": 32}
-    assert summary.warnings == ("No training step was measured: there is no speed, loss or accuracy.",)
+    assert summary.warnings == (
+        "No training step was measured: there is no speed, loss or accuracy.",
+    )
 
 
 def test_what_is_missing_is_none_and_named_in_a_warning() -> None:
-    result = build_result(epochs=(build_epoch(num_steps=20, val_loss=None, val_accuracy=None),), usage=None)
+    result = build_result(
+        epochs=(build_epoch(num_steps=20, val_loss=None, val_accuracy=None),), usage=None
+    )
     summary = summarize_run(result)
     missing = {name for name, value in summary.metrics.items() if value is None}
     assert missing == {"val_loss", "val_accuracy", "best_val_accuracy", "peak_memory_bytes"}
@@ -344,7 +396,10 @@ def test_what_is_not_finite_is_none() -> None:
 
 
 def test_times_of_a_resumed_run_are_those_of_its_own_epochs() -> None:
-    before = tuple(build_epoch(epoch=n, num_steps=20, epoch_seconds=50.0, inference_seconds=9.0) for n in (1, 2, 3))
+    before = tuple(
+        build_epoch(epoch=n, num_steps=20, epoch_seconds=50.0, inference_seconds=9.0)
+        for n in (1, 2, 3)
+    )
     own = tuple(
         build_epoch(epoch=n, num_steps=20, epoch_seconds=seconds, inference_seconds=1.0)
         for n, seconds in ((4, 8.0), (5, 2.0), (6, 2.0))  # the first one with tracing

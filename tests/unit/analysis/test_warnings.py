@@ -1,4 +1,7 @@
-"""What a reader is warned of: for each warning a run that has it, and each threshold from both sides."""
+"""What a reader is warned of.
+
+For each warning a run that has it, and each threshold from both sides.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -42,23 +45,37 @@ QUIET = GpuState(
     clock_reasons=0,
     num_other_processes=0,
 )
-SYNTHETIC = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
+SYNTHETIC = DatasetSummary(
+    name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100
+)
 
 
 def names(result: RunResult) -> list[str]:
     """Returns the names of the warnings that hold of a run, of several GPUs each once."""
     run = Evidence(result)
-    return [name for table in TABLES for name, (condition, _) in table.rows.items() if list(condition(run))]
+    return [
+        name
+        for table in TABLES
+        for name, (condition, _) in table.rows.items()
+        if list(condition(run))
+    ]
 
 
 def run(**fields: Any) -> RunResult:
-    """Builds a run of a warm-up and eleven steady spans, of ten steps and a second each: 320 samples/s."""
-    spans = tuple(build_span(first_step=10 * index + 1, last_step=10 * index + 10) for index in range(12))
+    """Builds a run of a warm-up and eleven steady spans, of ten steps and a second each.
+
+    320 samples/s.
+    """
+    spans = tuple(
+        build_span(first_step=10 * index + 1, last_step=10 * index + 10) for index in range(12)
+    )
     return build_result(**{"spans": spans} | fields)
 
 
 def asked(**sections: Any) -> RunResult:
-    return run(request=build_request(recipe=build_recipe(**{"dataset": {"data": "real"}} | sections)))
+    return run(
+        request=build_request(recipe=build_recipe(**{"dataset": {"data": "real"}} | sections))
+    )
 
 
 def warmed(steps: int) -> RunResult:
@@ -67,7 +84,10 @@ def warmed(steps: int) -> RunResult:
 
 
 def used(**fields: Any) -> RunResult:
-    """Builds 100 seconds of a machine with eight usable cores, four of them kept busy by the run itself."""
+    """Builds a run that keeps four of a machine's eight usable cores busy.
+
+    It was watched for 100 seconds.
+    """
     usage = {"seconds": 100.0, "own_cpu_seconds": 400.0, "busy_cpu_seconds": 400.0}
     return run(usage=build_usage(**usage | fields))
 
@@ -77,7 +97,9 @@ def on(**fields: Any) -> RunResult:
 
 
 def compiled(flags: str, compiler: str = "graph", wanted: str | None = None) -> RunResult:
-    request = build_request(recipe=build_recipe(dataset={"data": "real"}, training={"compiler": wanted, "epochs": 1}))
+    request = build_request(
+        recipe=build_recipe(dataset={"data": "real"}, training={"compiler": wanted, "epochs": 1})
+    )
     return run(request=request, settings=build_settings(compiler=compiler, xla_flags=flags))
 
 
@@ -107,24 +129,35 @@ def timed(*seconds: float, **fields: Any) -> RunResult:
 
 
 def fed(num_batches: int, ready: int | None = None, seconds: float = 10.0) -> RunResult:
-    """Builds a run whose pipeline alone made so many batches of 32, and whose epochs of eight steps had some ready."""
+    """Builds a run whose pipeline alone made so many batches of 32.
+
+    In each epoch, `ready` of the eight steps found a batch waiting.
+    """
     epochs = tuple(build_epoch(epoch=number, num_steps=8, ready_batches=ready) for number in (1, 2))
     return run(input_check=InputCheck(num_batches=num_batches, seconds=seconds), epochs=epochs)
 
 
 def peaked(*peaks: float, other_share: float = 0.0) -> RunResult:
     """Builds a run of 6,000,000 x 320 = 1.92 GFLOP/s."""
-    model = ModelSummary(num_parameters=10, num_trainable_parameters=10, training_flops_per_sample=6_000_000)
+    model = ModelSummary(
+        num_parameters=10, num_trainable_parameters=10, training_flops_per_sample=6_000_000
+    )
     return run(model=model, peak_checks=tuple(peak(one, other_share) for one in peaks))
 
 
 def peak(flops_per_second: float, other_share: float = 0.0) -> PeakCheck:
     flops = round(2 * flops_per_second)
-    return PeakCheck(size=9, precision="float32", num_rounds=3, flops=flops, seconds=2.0, other_share=other_share)
+    return PeakCheck(
+        size=9, precision="float32", num_rounds=3, flops=flops, seconds=2.0, other_share=other_share
+    )
 
 
 def layers(*uncounted: str) -> RunResult:
-    return run(model=ModelSummary(num_parameters=10, num_trainable_parameters=10, uncounted_layers=uncounted))
+    return run(
+        model=ModelSummary(
+            num_parameters=10, num_trainable_parameters=10, uncounted_layers=uncounted
+        )
+    )
 
 
 def workers(*each: tuple[float, float]) -> RunResult:
@@ -134,35 +167,65 @@ def workers(*each: tuple[float, float]) -> RunResult:
 
 def learned(accuracy: float | None, val_loss: float | None = 0.3, **sections: Any) -> RunResult:
     bands = {"val_accuracy_at_epoch": {"1": [0.5, 0.7]}, "val_loss_at_epoch": {"1": [0.1, 0.4]}}
-    recipe = build_recipe(**{"dataset": {"data": "real"}, "training": {"epochs": 1}, "expect": bands} | sections)
-    request = build_request(recipe=recipe, overrides=("training.global_batch_size", "measurement.clock"))
-    return run(request=request, epochs=(build_epoch(num_steps=20, val_accuracy=accuracy, val_loss=val_loss),))
+    recipe = build_recipe(
+        **{"dataset": {"data": "real"}, "training": {"epochs": 1}, "expect": bands} | sections
+    )
+    request = build_request(
+        recipe=recipe, overrides=("training.global_batch_size", "measurement.clock")
+    )
+    return run(
+        request=request,
+        epochs=(build_epoch(num_steps=20, val_accuracy=accuracy, val_loss=val_loss),),
+    )
 
 
-OWN_CODE = build_request(recipe=build_recipe(model={"name": "nets.py:build_model"}, dataset={"data": "real"}))
+OWN_CODE = build_request(
+    recipe=build_recipe(model={"name": "nets.py:build_model"}, dataset={"data": "real"})
+)
 WAVE = {  # a network without accuracy
     "model": {"name": "sine_lstm"},
     "dataset": {"name": "sine", "data": "real"},
     "training": {"epochs": 1, "loss": "mean_squared_error", "global_batch_size": 10},
 }
 
-# For each warning runs that have it alone, the first of which shows its text; and runs near it that have none.
+# For each warning runs that have it alone, the first of which shows its text; and runs near it that
+# have none.
 CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     "loss_not_finite": (
         [
-            run(epochs=tuple(build_epoch(epoch=n, loss=one) for n, one in enumerate((1, None, 1, None, 1), 1))),
-            run(epochs=tuple(build_epoch(epoch=n, loss=one) for n, one in enumerate((0.5, None, None), 1))),
+            run(
+                epochs=tuple(
+                    build_epoch(epoch=n, loss=one) for n, one in enumerate((1, None, 1, None, 1), 1)
+                )
+            ),
+            run(
+                epochs=tuple(
+                    build_epoch(epoch=n, loss=one) for n, one in enumerate((0.5, None, None), 1)
+                )
+            ),
         ],
         [],
     ),
     "outside_of_band": (
-        [learned(0.4999), learned(0.7001), learned(0.6, 2.3026), learned(0.6, 0.05), learned(None, None)],
-        # The edges belong to the band, but for rounding to float32; what is later than the last epoch is not checked.
-        [*(learned(one) for one in (0.5, 0.7, 0.4999999523162842, 0.7000000119209290)), run(), learned(None, **WAVE)],
+        [
+            learned(0.4999),
+            learned(0.7001),
+            learned(0.6, 2.3026),
+            learned(0.6, 0.05),
+            learned(None, None),
+        ],
+        # The edges belong to the band, but for rounding to float32; what is later than the last
+        # epoch is not checked.
+        [
+            *(learned(one) for one in (0.5, 0.7, 0.4999999523162842, 0.7000000119209290)),
+            run(),
+            learned(None, **WAVE),
+        ],
     ),
     "unreadable_lines": ([run(num_unreadable_lines=1)], []),
     "other_load": (
-        # 150 s of processor time in 100 s: one and a half cores; a tenth of all that the machine has may be busy.
+        # 150 s of processor time in 100 s: one and a half cores; a tenth of all that the machine
+        # has may be busy.
         [used(busy_cpu_seconds=550.0), used(busy_cpu_seconds=481.0)],
         [used(busy_cpu_seconds=479.0), used(busy_cpu_seconds=481.0, num_logical_cores=16)],
     ),
@@ -175,7 +238,12 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [used(swapped_pages=500, major_page_faults=500)],
     ),
     "cpu_quota": (
-        [run(environment=build_environment(cpu_quota_cores=2.5), usage=build_usage(throttled_seconds=1.25))],
+        [
+            run(
+                environment=build_environment(cpu_quota_cores=2.5),
+                usage=build_usage(throttled_seconds=1.25),
+            )
+        ],
         [on(cpu_quota_cores=8.0), on(cpu_quota_cores=7.9, usable_cores=4)],
     ),
     "cpu_governor": (
@@ -198,7 +266,9 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
             compiled("--tf_xla_auto_jit"),
         ],
         [
-            compiled("--xla_gpu_autotune_level=0 --tf_xla_cpu_global_jit"),  # nothing was compiled by them
+            compiled(
+                "--xla_gpu_autotune_level=0 --tf_xla_cpu_global_jit"
+            ),  # nothing was compiled by them
             compiled("--tf_xla_auto_jit=0"),
             compiled("--tf_xla_auto_jit=-1"),
         ],
@@ -206,7 +276,9 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     "gpu_held_back": (
         [seen(*[QUIET] * 8, *[gpu(clock_reasons=bits | 1)] * 2) for bits in (0x08, 4, 0x20, 0x80)],
         [
-            seen(*[gpu(clock_reasons=0x01 | 0x02 | 0x10 | 0x100)] * 9),  # idle, or its clock was set
+            seen(
+                *[gpu(clock_reasons=0x01 | 0x02 | 0x10 | 0x100)] * 9
+            ),  # idle, or its clock was set
             seen(*[QUIET] * 99, gpu(clock_reasons=0x04)),
         ],
     ),
@@ -230,15 +302,20 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         ],
     ),
     "drifting": (
-        # 24 spans from 1.00 to 1.23 s, 26.76 s together: 8.92 s are 0.5 s into the ninth, 17.84 s into the seventeenth.
-        # The first nine take 9.36 s, the last seven 8.40 s: 0.104 and 0.12 s a step, 15 % more.
+        # 24 spans from 1.00 to 1.23 s, 26.76 s together: 8.92 s are 0.5 s into the ninth, 17.84 s
+        # into the seventeenth. The first nine take 9.36 s, the last seven 8.40 s: 0.104 and 0.12 s
+        # a step, 15 % more.
         [
             timed(*[1 + index / 100 for index in range(24)]),
             timed(*[1.3 - index / 100 for index in range(24)]),
-            timed(*[level + n * 1e-5 for n, level in enumerate([1.0] * 8 + [1.03] * 8 + [1.06] * 8)]),
+            timed(
+                *[level + n * 1e-5 for n, level in enumerate([1.0] * 8 + [1.03] * 8 + [1.06] * 8)]
+            ),
         ],
         [
-            timed(*[level + n * 1e-5 for n, level in enumerate([1.0] * 8 + [1.02] * 8 + [1.04] * 8)]),
+            timed(
+                *[level + n * 1e-5 for n, level in enumerate([1.0] * 8 + [1.02] * 8 + [1.04] * 8)]
+            ),
             timed(2.0, *[1.0] * 23),  # one span that is held up: ranks do not move
             timed(*[0.001] * 10, 100.0),  # most of the time in one span leaves no third to compare
         ],
@@ -247,8 +324,14 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     "input_contradicts": ([fed(94), fed(42)], []),
     "input_bound": ([fed(149), fed(95)], [fed(150)]),
     "short_epochs": (
-        [fed(100, ready=4, seconds=1.0)],  # 4 of 8 batches, whose making takes a tenth of a step: 5 %
-        [fed(251, ready=4, seconds=1.0), fed(100, ready=1, seconds=1.0), fed(100, ready=0, seconds=1.0)],
+        [
+            fed(100, ready=4, seconds=1.0)
+        ],  # 4 of 8 batches, whose making takes a tenth of a step: 5 %
+        [
+            fed(251, ready=4, seconds=1.0),
+            fed(100, ready=1, seconds=1.0),
+            fed(100, ready=0, seconds=1.0),
+        ],
     ),
     "no_peak": (
         [peaked(1.5e9, 1.4e9), peaked(1, 1.919999999e9), peaked(2e9, 1e9, other_share=0.25)],
@@ -272,24 +355,45 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         ],
     ),
     "unused_gpu": ([run(placement=build_placement(unused_gpu="no driver"))], []),
-    "other_purpose": ([asked(recipe={"not_meant_for": ["cpu"]})], [asked(recipe={"not_meant_for": ["gpu"]})]),
+    "other_purpose": (
+        [asked(recipe={"not_meant_for": ["cpu"]})],
+        [asked(recipe={"not_meant_for": ["gpu"]})],
+    ),
     "own_code": (
         [
-            run(request=OWN_CODE, model=ModelSummary(num_parameters=9, num_trainable_parameters=9, digest="6c3e")),
+            run(
+                request=OWN_CODE,
+                model=ModelSummary(num_parameters=9, num_trainable_parameters=9, digest="6c3e"),
+            ),
             run(request=OWN_CODE),
         ],
         [],
     ),
     "own_training": (
-        [run(model=ModelSummary(num_parameters=9, num_trainable_parameters=9, own_optimizer="AdamW"))],
+        [
+            run(
+                model=ModelSummary(
+                    num_parameters=9, num_trainable_parameters=9, own_optimizer="AdamW"
+                )
+            )
+        ],
         [],
     ),
     "shared_cores": (
-        [run(placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2))],
+        [
+            run(
+                placement=build_placement(
+                    strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2
+                )
+            )
+        ],
         [run(placement=build_placement(devices=("gpu:0", "gpu:1")))],
     ),
     "synthetic_data": ([run(dataset=SYNTHETIC)], []),
-    "limited": ([asked(measurement={"steps": 200, "seconds": 2.5}), learned(0.1, measurement={"steps": 5})], []),
+    "limited": (
+        [asked(measurement={"steps": 200, "seconds": 2.5}), learned(0.1, measurement={"steps": 5})],
+        [],
+    ),
     "left_out": ([], [asked(output={"checkpoint_every_epochs": 1, "num_predictions": 16})]),
 }
 
@@ -316,16 +420,24 @@ def test_the_texts_of_all_warnings(golden: Callable[[str, str], None]) -> None:
 
 def test_a_sound_run_needs_no_warning_nor_does_one_of_an_old_journal() -> None:
     known = ModelSummary(
-        num_parameters=1000, num_trainable_parameters=1000, flops_per_sample=2000, training_flops_per_sample=6000
+        num_parameters=1000,
+        num_trainable_parameters=1000,
+        flops_per_sample=2000,
+        training_flops_per_sample=6000,
     )
     checks = {"input_check": InputCheck(num_batches=100, seconds=1.0), "peak_checks": (peak(9e6),)}
     assert find_warnings(run()) == find_warnings(run(model=known, **checks)) == ()
     assert find_warnings(seen(*[GpuState(temperature_celsius=60.0)] * 9)) == ()
-    assert find_warnings(run(usage=None, environment=None, settings=None, model=None, placement=None)) == ()
+    assert (
+        find_warnings(run(usage=None, environment=None, settings=None, model=None, placement=None))
+        == ()
+    )
 
 
 def test_what_was_learned_comes_before_the_speed_and_what_was_asked_for_is_no_warning() -> None:
-    recipe = build_recipe(measurement={"steps": 120}, training={"epochs": 20}, output={"num_predictions": 16})
+    recipe = build_recipe(
+        measurement={"steps": 120}, training={"epochs": 20}, output={"num_predictions": 16}
+    )
     result = run(
         dataset=SYNTHETIC,
         notes=("another run was measuring", "another run was measuring"),
@@ -346,7 +458,10 @@ def test_what_was_learned_comes_before_the_speed_and_what_was_asked_for_is_no_wa
     ("key", "optimizer", "is_blamed"),
     [
         ("training.optimizer.learning_rate", {}, True),
-        *((key, {}, False) for key in ("dataset.data", "training.seed", "training.compiler", "training.epochs")),
+        *(
+            (key, {}, False)
+            for key in ("dataset.data", "training.seed", "training.compiler", "training.epochs")
+        ),
         ("training.epochs", {"learning_rate_schedule": {"name": "CosineDecay"}}, True),
     ],
 )
@@ -354,12 +469,17 @@ def test_what_was_set_is_blamed_for_accuracy_only_where_it_may_change_it(
     key: str, optimizer: dict[str, Any], is_blamed: bool
 ) -> None:
     found = learned(0.1, training={"epochs": 1, "optimizer": {"name": "adam"} | optimizer})
-    (text,) = find_warnings(dataclasses.replace(found, request=dataclasses.replace(found.request, overrides=(key,))))
+    (text,) = find_warnings(
+        dataclasses.replace(found, request=dataclasses.replace(found.request, overrides=(key,)))
+    )
     assert ("may explain it" in text) == is_blamed
 
 
 def test_a_limit_of_steps_is_to_be_replaced_by_a_longer_one() -> None:
-    assert "(--seconds 12 instead of --steps)" in find_warnings(asked(measurement={"warmup_steps": 45, "steps": 60}))[0]
+    assert (
+        "(--seconds 12 instead of --steps)"
+        in find_warnings(asked(measurement={"warmup_steps": 45, "steps": 60}))[0]
+    )
 
 
 def test_what_a_profile_is_of_is_noted() -> None:

@@ -1,4 +1,7 @@
-"""Samples that are read as they are used, without TensorFlow: by threads, in order, each error by its name."""
+"""Samples that are read as they are used, without TensorFlow.
+
+By threads, in order, each error by its name.
+"""
 
 import threading
 from collections.abc import Callable
@@ -76,7 +79,9 @@ def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
             raise DatasetError(f"{number}.jpg: cannot be read as an image")
         return as_row(number)
 
-    stream = ArrayFeeding().build_training_dataset(build_splits(read), global_batch_size=BATCH, seed=0)
+    stream = ArrayFeeding().build_training_dataset(
+        build_splits(read), global_batch_size=BATCH, seed=0
+    )
     assert next(stream)[1].tolist() == [0, 1, 2, 3]
     with pytest.raises(DatasetError, match=r"^5\.jpg: "):
         next(stream)
@@ -87,7 +92,9 @@ def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
 
 
 def test_threads_end_with_the_stream(started: Callable[[], list[threading.Thread]]) -> None:
-    stream = ArrayFeeding().build_training_dataset(build_splits(as_row), global_batch_size=BATCH, seed=0)
+    stream = ArrayFeeding().build_training_dataset(
+        build_splits(as_row), global_batch_size=BATCH, seed=0
+    )
     next(stream)
     assert names_of(started()) == {"batches", "samples"}
     stream.close()

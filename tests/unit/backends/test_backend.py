@@ -24,7 +24,9 @@ run_{measure}(build_request(), Mock(), Mock(), Mock())
 """
 
 
-def test_the_backend_of_a_process_is_the_one_that_keras_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_backend_of_a_process_is_the_one_that_keras_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for chosen in ("tensorflow", ""):
         monkeypatch.setenv("KERAS_BACKEND", chosen)
         assert backends.current().name == "tensorflow"
@@ -34,6 +36,11 @@ def test_the_backend_of_a_process_is_the_one_that_keras_takes(monkeypatch: pytes
 
 @pytest.mark.parametrize("measure", ["benchmark", "profile"])
 def test_no_framework_is_imported_before_devices_are_hidden_from_it(measure: str) -> None:
-    code, variables = HIDING.format(measure=measure), os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True)
+    code, variables = (
+        HIDING.format(measure=measure),
+        os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True
+    )
     assert done.stdout == "set()\n", done.stderr

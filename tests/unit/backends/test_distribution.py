@@ -35,22 +35,77 @@ def _restore_visible_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 REJECTED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
     ("mirrored", ("tpu:0",), {}, "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'tpu:0'."),
     ("mirrored", ("cpu:64",), {}, "devices: cpu:0 to cpu:63. Received: 'cpu:64'."),
-    ("mirrored", ("cpu:1", "cpu:1"), {}, "devices: each may be named once. Received: cpu:1, cpu:1."),
+    (
+        "mirrored",
+        ("cpu:1", "cpu:1"),
+        {},
+        "devices: each may be named once. Received: cpu:1, cpu:1.",
+    ),
     ("mirrored", ("cpu", "cpu:0"), {}, "devices: each may be named once. Received: cpu, cpu:0."),
     ("mirrored", ("cpu:0", "gpu:0"), {}, "devices: must not mix CPU and GPU."),
-    ("mirrored", ("gpu", "gpu:0"), {}, "devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2"),
-    ("one_device", ("cpu:0", "cpu:1"), {}, "strategy one_device takes one device. Received: cpu:0, cpu:1."),
+    (
+        "mirrored",
+        ("gpu", "gpu:0"),
+        {},
+        "devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2",
+    ),
+    (
+        "one_device",
+        ("cpu:0", "cpu:1"),
+        {},
+        "strategy one_device takes one device. Received: cpu:0, cpu:1.",
+    ),
     ("default", ("cpu:1",), {}, "strategy default always places on cpu:0. Received: cpu:1."),
-    ("mirrored", THREE, {"batch": 100}, "by num_replicas. Received: 100 with 3 replicas. Use 99 or 102."),
+    (
+        "mirrored",
+        THREE,
+        {"batch": 100},
+        "by num_replicas. Received: 100 with 3 replicas. Use 99 or 102.",
+    ),
     ("mirrored", THREE, {"batch": 2}, "Received: 2 with 3 replicas. Use 3."),
     ("mirrored", TWO, {"validation_batch_size": 9}, "Received: 9 with 2 replicas. Use 8 or 10."),
-    ("mirrored", TWO, {"compiler": "xla"}, "training.compiler: XLA cannot compile a step over several replicas"),
-    ("one_device", ("cpu:1",), {"compiler": "xla"}, "training.compiler: XLA compiles for cpu:0 only"),
-    ("mirrored", TWO, {"ops": "nccl"}, "nccl moves data between GPUs only. Use reduction_to_one_device."),
-    ("multi_worker", TWO, {}, "takes one device per worker on TensorFlow: cpu:0, or a GPU. Received: cpu:0, cpu:1."),
-    ("multi_worker", ("cpu:3",), {}, "takes one device per worker on TensorFlow: cpu:0, or a GPU. Received: cpu:3."),
-    ("multi_worker", ONE, {"ops": "reduction_to_one_device"}, "needs several devices in one process"),
-    ("multi_worker", ONE, {"precision": "mixed_float16"}, "a worker skips a step if its gradients overflow"),
+    (
+        "mirrored",
+        TWO,
+        {"compiler": "xla"},
+        "training.compiler: XLA cannot compile a step over several replicas",
+    ),
+    (
+        "one_device",
+        ("cpu:1",),
+        {"compiler": "xla"},
+        "training.compiler: XLA compiles for cpu:0 only",
+    ),
+    (
+        "mirrored",
+        TWO,
+        {"ops": "nccl"},
+        "nccl moves data between GPUs only. Use reduction_to_one_device.",
+    ),
+    (
+        "multi_worker",
+        TWO,
+        {},
+        "takes one device per worker on TensorFlow: cpu:0, or a GPU. Received: cpu:0, cpu:1.",
+    ),
+    (
+        "multi_worker",
+        ("cpu:3",),
+        {},
+        "takes one device per worker on TensorFlow: cpu:0, or a GPU. Received: cpu:3.",
+    ),
+    (
+        "multi_worker",
+        ONE,
+        {"ops": "reduction_to_one_device"},
+        "needs several devices in one process",
+    ),
+    (
+        "multi_worker",
+        ONE,
+        {"precision": "mixed_float16"},
+        "a worker skips a step if its gradients overflow",
+    ),
     ("multi_worker", ONE, {"compiler": "xla"}, "XLA cannot compile a step over several workers"),
 ]
 
@@ -76,14 +131,21 @@ CHOSEN: list[tuple[str, tuple[str, ...], int, str]] = [
     ("mirrored", ("gpu",), 2, "gpu:0 gpu:1"),
     ("default", ("gpu:1",), 2, "gpu:1"),
     ("mirrored", TWO, 2, "cpu:0 cpu:1"),
-    ("default", ("gpu:7",), 2, "gpu:7: not found. TensorFlow sees: cpu:0, gpu:0, gpu:1. `tfbench devices` explains"),
+    (
+        "default",
+        ("gpu:7",),
+        2,
+        "gpu:7: not found. TensorFlow sees: cpu:0, gpu:0, gpu:1. `tfbench devices` explains",
+    ),
     ("mirrored", ("gpu",), 0, "gpu: not found. TensorFlow sees: cpu:0."),
     (
         "default",
         ("gpu",),
         2,
-        "devices: 'gpu' means every GPU, here gpu:0, gpu:1, and strategy default takes one. Name it, for example "
-        "gpu:0, or use --strategy mirrored.",
+        (
+            "devices: 'gpu' means every GPU, here gpu:0, gpu:1, and strategy default takes one."
+            " Name it, for example gpu:0, or use --strategy mirrored."
+        ),
     ),
     ("multi_worker", ("gpu:0", "gpu:1"), 2, "gpu:0 gpu:1"),  # which `several_workers` rejects
 ]
@@ -95,7 +157,9 @@ def test_devices_are_chosen_among_those_that_are_seen(
 ) -> None:
     gpus = tuple(Device("gpu", index) for index in range(num_gpus))
     try:
-        chosen = choose_devices(config(strategy, *devices), training(), gpus, takes_all=strategy == "mirrored")
+        chosen = choose_devices(
+            config(strategy, *devices), training(), gpus, takes_all=strategy == "mirrored"
+        )
     except DeviceError as error:
         assert str(error).startswith(expected)
     else:
@@ -118,33 +182,50 @@ def test_a_device_of_another_worker_is_not_taken_for_ones_own() -> None:
     own, other = (f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in (1, 11))
     weight = types.SimpleNamespace(value=types.SimpleNamespace(device=own))
     model: Any = types.SimpleNamespace(
-        variables=[weight], trainable_variables=[weight], optimizer=types.SimpleNamespace(variables=[])
+        variables=[weight],
+        trainable_variables=[weight],
+        optimizer=types.SimpleNamespace(variables=[]),
     )
-    placed = ResolvedDistribution(build_placement(devices=("cpu:0",)), ("/device:CPU:0",), None, task="/task:1/")
+    placed = ResolvedDistribution(
+        build_placement(devices=("cpu:0",)), ("/device:CPU:0",), None, task="/task:1/"
+    )
     verify_placement(placed, model, [(own, "MatMul")])
-    with pytest.raises(MeasurementError, match=f"the training step ran on {other} instead of cpu:0"):
+    with pytest.raises(
+        MeasurementError, match=f"the training step ran on {other} instead of cpu:0"
+    ):
         verify_placement(placed, model, [(other, "MatMul")])
 
 
-@pytest.mark.parametrize(("devices", "visible"), [(ONE, "-1"), ((), "0"), (("gpu",), "0"), (("gpu:0",), "0")])
-def test_a_run_on_the_cpu_alone_hides_the_gpus_before_tensorflow_starts(devices: tuple[str, ...], visible: str) -> None:
+@pytest.mark.parametrize(
+    ("devices", "visible"), [(ONE, "-1"), ((), "0"), (("gpu",), "0"), (("gpu:0",), "0")]
+)
+def test_a_run_on_the_cpu_alone_hides_the_gpus_before_tensorflow_starts(
+    devices: tuple[str, ...], visible: str
+) -> None:
     require_possible(config("default", *devices), training())
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
 def build_strategy(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Builds a strategy of one replica on the processor; TensorFlow's own default is put back after the test."""
+    """Builds a strategy of one replica on the processor.
+
+    TensorFlow's own default is put back after the test.
+    """
     if name == "mirrored":
         return tf.distribute.MirroredStrategy(["/cpu:0"])
     if name == "one_device":
         return tf.distribute.OneDeviceStrategy("/cpu:0")
     default = tf.distribute.get_strategy()
-    monkeypatch.setattr(default, "experimental_distribute_dataset", default.experimental_distribute_dataset)
+    monkeypatch.setattr(
+        default, "experimental_distribute_dataset", default.experimental_distribute_dataset
+    )
     return default
 
 
 @pytest.mark.parametrize("name", ["default", "one_device", "mirrored"])
-def test_on_a_processor_a_batch_is_taken_from_the_pipeline_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_processor_a_batch_is_taken_from_the_pipeline_itself(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     strategy = build_strategy(name, monkeypatch)
     assert feed_alike(strategy, ["/device:CPU:0"]) == "direct"
     batches = tf.data.Dataset.range(50).batch(8)

@@ -24,8 +24,13 @@ def test_variables_that_set_threads_memory_and_launches_are_read() -> None:
         "LD_PRELOAD": "/usr/lib/libjemalloc.so.2",
     }
     threads = "TF_GPU_THREAD_MODE=gpu_private TF_NUM_INTRAOP_THREADS=2"
-    assert machine_environment.list_variables(machine_environment.THREAD_VARIABLES, variables) == threads
-    assert machine_environment.list_variables(machine_environment.FRAMEWORK_VARIABLES, variables) == (
+    assert (
+        machine_environment.list_variables(machine_environment.THREAD_VARIABLES, variables)
+        == threads
+    )
+    assert machine_environment.list_variables(
+        machine_environment.FRAMEWORK_VARIABLES, variables
+    ) == (
         "LD_PRELOAD=/usr/lib/libjemalloc.so.2 NCCL_ALGO=Ring TF_FORCE_GPU_ALLOW_GROWTH=true "
         "XLA_PYTHON_CLIENT_PREALLOCATE=false"
     )
@@ -48,6 +53,10 @@ def test_settings_are_those_of_tensorflow_and_keras_not_of_the_recipe() -> None:
     model.compile(loss="mse", jit_compile=False, steps_per_execution=3)
     asked = build_recipe(training={"steps_per_execution": 2, "deterministic": True}).training
     settings = backends.current().read_settings(model, asked)
-    assert (settings.steps_per_execution, settings.deterministic, settings.compiler) == (3, False, "graph")
+    assert (settings.steps_per_execution, settings.deterministic, settings.compiler) == (
+        3,
+        False,
+        "graph",
+    )
     assert settings.image_data_format == keras.config.image_data_format()
     assert settings.tensor_float_32 == tf.config.experimental.tensor_float_32_execution_enabled()

@@ -1,4 +1,6 @@
-"""A training begins alike on every backend: the same first batch, initial weights and losses, for every recipe.
+"""A training begins alike on every backend.
+
+The same first batch, initial weights and losses, for every recipe.
 
 The figures are TensorFlow's; `first_steps` says by how much losses may differ from them.
 """

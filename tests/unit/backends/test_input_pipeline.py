@@ -21,19 +21,33 @@ STORED, SEEN = 8, 4  # pixels a side
 
 
 def build_images(count: int, **fields: Any) -> Splits:
-    """Builds images of random bytes, each with its own number as label; `fields` are those of the description."""
+    """Builds images of random bytes, each with its own number as label.
+
+    `fields` are those of the description.
+    """
     rng = np.random.default_rng(7)
     images = rng.integers(0, 256, (count, STORED, STORED, 3), np.uint8)
-    sizes = {"stored_shape": (STORED, STORED, 3), "train_samples": count, "validation_samples": count}
+    sizes = {
+        "stored_shape": (STORED, STORED, 3),
+        "train_samples": count,
+        "validation_samples": count,
+    }
     spec = build_spec((SEEN, SEEN, 3), count, **sizes | fields)
     split = Split(inputs=images, targets=np.arange(count), num_samples=count)
-    mean = rng.uniform(0, 255, (STORED, STORED, 3)).astype(np.float32) if spec.mean == "image" else None
+    mean = (
+        rng.uniform(0, 255, (STORED, STORED, 3)).astype(np.float32)
+        if spec.mean == "image"
+        else None
+    )
     return Splits(spec=spec, train=split, validation=split, test=split, source="test", mean=mean)
 
 
 def take(dataset: Any, count: int) -> list[tuple[Any, Any]]:
     """Returns the first batches as arrays."""
-    return [(np.asarray(inputs), np.asarray(targets)) for inputs, targets in itertools.islice(dataset, count)]
+    return [
+        (np.asarray(inputs), np.asarray(targets))
+        for inputs, targets in itertools.islice(dataset, count)
+    ]
 
 
 def find_crop(seen: Any, stored: Any) -> list[tuple[int, int, bool]]:
@@ -42,12 +56,16 @@ def find_crop(seen: Any, stored: Any) -> list[tuple[int, int, bool]]:
     return [
         (y, x, turned)
         for y, x, turned in places
-        if np.allclose(seen[:, ::-1] if turned else seen, stored[y : y + SEEN, x : x + SEEN], atol=1e-4)
+        if np.allclose(
+            seen[:, ::-1] if turned else seen, stored[y : y + SEEN, x : x + SEEN], atol=1e-4
+        )
     ]
 
 
 @pytest.mark.parametrize("mean", ["none", "image"])
-def test_a_training_image_is_a_part_of_the_stored_one_less_its_mean_and_may_be_turned(mean: str) -> None:
+def test_a_training_image_is_a_part_of_the_stored_one_less_its_mean_and_may_be_turned(
+    mean: str,
+) -> None:
     splits = build_images(16, mean=mean, mirrors=True, input_scale=0.5)
     expected = (splits.train.inputs - (splits.mean if mean == "image" else 0.0)) * 0.5
     places = []
@@ -78,7 +96,9 @@ def build_read(count: int) -> Splits:
     """Builds images that are read one by one, by their numbers, in batches like those in memory."""
     stored = build_images(count, mirrors=True)
 
-    numbered = dataclasses.replace(stored.train, inputs=np.arange(count), read=lambda row: stored.train.inputs[row])
+    numbered = dataclasses.replace(
+        stored.train, inputs=np.arange(count), read=lambda row: stored.train.inputs[row]
+    )
     return dataclasses.replace(stored, train=numbered, validation=numbered, test=numbered)
 
 
@@ -97,23 +117,36 @@ def joined(parts: list[list[tuple[Any, Any]]]) -> list[list[bytes]]:
 
 
 @pytest.mark.parametrize(
-    ("source", "feeding"), [*((name, input_pipeline) for name in SOURCES), ("in memory", ArrayFeeding())]
+    ("source", "feeding"),
+    [*((name, input_pipeline) for name in SOURCES), ("in memory", ArrayFeeding())],
 )
-def test_the_parts_of_several_workers_are_together_the_batches_of_one(source: str, feeding: Any) -> None:
+def test_the_parts_of_several_workers_are_together_the_batches_of_one(
+    source: str, feeding: Any
+) -> None:
     splits = SOURCES[source](10)
     options: dict[str, Any] = {"global_batch_size": 6, "seed": 3, "first_step": 2}
     whole = take(feeding.build_training_dataset(splits, **options), 7)
-    parts = [take(feeding.build_training_dataset(splits, **options, part=Part(index, 3)), 7) for index in range(3)]
+    parts = [
+        take(feeding.build_training_dataset(splits, **options, part=Part(index, 3)), 7)
+        for index in range(3)
+    ]
     assert [len(labels) for _, labels in parts[1]] == [2] * 7
     assert joined(parts) == joined([whole])
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize(("count", "sizes"), [(13, ([2, 2], [2, 2], [2, 2, 1])), (2, ([0], [1], [1]))])
-def test_several_workers_together_evaluate_every_sample_once(source: str, count: int, sizes: Any) -> None:
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(13, ([2, 2], [2, 2], [2, 2, 1])), (2, ([0], [1], [1]))]
+)
+def test_several_workers_together_evaluate_every_sample_once(
+    source: str, count: int, sizes: Any
+) -> None:
     splits = SOURCES[source](count)
     whole = take(build_validation_dataset(splits, batch_size=6), 9)
-    parts = [take(build_validation_dataset(splits, batch_size=6, part=Part(index, 3)), 9) for index in range(3)]
+    parts = [
+        take(build_validation_dataset(splits, batch_size=6, part=Part(index, 3)), 9)
+        for index in range(3)
+    ]
     assert tuple([len(labels) for _, labels in part] for part in parts) == sizes
     assert all(inputs.shape[1:] == whole[0][0].shape[1:] for part in parts for inputs, _ in part)
     assert joined(parts) == joined([whole])

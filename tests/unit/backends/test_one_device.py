@@ -1,4 +1,7 @@
-"""JAX and PyTorch as backends, in a process that trains with one of them: `KERAS_BACKEND=jax pytest FILE`."""
+"""JAX and PyTorch as backends, in a process that trains with one of them.
+
+`KERAS_BACKEND=jax pytest FILE`.
+"""
 
 import functools
 import itertools
@@ -62,7 +65,10 @@ def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int) -> None:
 
 
 def show_gpus(monkeypatch: pytest.MonkeyPatch, seen: str | None) -> None:
-    """Sets CUDA_VISIBLE_DEVICES, or takes it away; what backends set of these variables is put back after the test."""
+    """Sets CUDA_VISIBLE_DEVICES, or takes it away.
+
+    What backends set of these variables is put back after the test.
+    """
     for variable, value in (("CUDA_VISIBLE_DEVICES", seen or ""), ("JAX_PLATFORMS", "")):
         monkeypatch.setenv(variable, value)
     if seen is None:
@@ -95,7 +101,11 @@ def test_the_gpus_that_are_not_asked_for_are_hidden(
         (None, "gpu:7", "This machine has: cpu:0, gpu:0, gpu:1."),
         ("1", "gpu:1", "This machine has: cpu:0, gpu:0, as CUDA_VISIBLE_DEVICES is '1'."),
         ("5", "gpu:0", "This machine has: cpu:0, as CUDA_VISIBLE_DEVICES is '5'."),
-        ("4", "gpu:1", "CUDA_VISIBLE_DEVICES is '4'. `tfbench devices` says"),  # of a driver that does not answer
+        (
+            "4",
+            "gpu:1",
+            "CUDA_VISIBLE_DEVICES is '4'. `tfbench devices` says",
+        ),  # of a driver that does not answer
     ],
 )
 def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are_hidden(
@@ -110,28 +120,38 @@ def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are
 
 
 def test_an_absent_device_is_an_error_and_never_another_one() -> None:
-    with pytest.raises(DeviceError, match=r"^gpu:7: not found\. \w+ sees: cpu:0\. `tfbench devices` explains why"):
+    with pytest.raises(
+        DeviceError, match=r"^gpu:7: not found\. \w+ sees: cpu:0\. `tfbench devices` explains why"
+    ):
         resolve(load(), "gpu:7")
     assert resolve(load(), "cpu:0").placement.devices == ("cpu:0",)
     assert resolve(load()).placement.num_replicas == 1
 
 
-def test_a_gpu_is_the_framework_s_first_once_others_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_the_framework_s_first_once_others_are_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(backends.current(), "list_gpus", lambda: ("H100",))
     placed = resolve(load(), "gpu:3")
     assert (placed.placement.devices, placed.placement.hardware) == (("gpu:3",), ("H100",))
     assert (placed.device_names, placed.gpu_names) == (("gpu:0",), ("gpu:0",))
     assert placed.placement.feed == {"jax": "prefetched", "torch": "direct"}[NAME]
-    assert resolve(load()).placement.devices == resolve(load(), "gpu").placement.devices == ("gpu:0",)
+    assert (
+        resolve(load()).placement.devices == resolve(load(), "gpu").placement.devices == ("gpu:0",)
+    )
     monkeypatch.setattr(backends.current(), "list_gpus", lambda: ("H100", "T4"))
-    with pytest.raises(DeviceError, match=r"^devices: 'gpu' means every GPU, here gpu:0, gpu:1, and") as caught:
+    with pytest.raises(
+        DeviceError, match=r"^devices: 'gpu' means every GPU, here gpu:0, gpu:1, and"
+    ) as caught:
         resolve(load(), "gpu")
     assert str(caught.value).endswith("mirrored." if NAME == "jax" else "gpu:0.")
 
 
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
 @pytest.mark.skipif(NAME != "torch", reason="of PyTorch's compiler")
-def test_a_step_that_is_to_be_compiled_is_while_it_is_watched_or_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_is_to_be_compiled_is_while_it_is_watched_or_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import keras
     import torch
     from torch._dynamo.utils import counters
@@ -145,11 +165,14 @@ def test_a_step_that_is_to_be_compiled_is_while_it_is_watched_or_ends_the_run(mo
             model.train_on_batch(np.ones((BATCH, 4), np.float32), np.ones((BATCH, 3), np.float32))
             watch.verify(resolve(load(), "cpu:0"), model)
 
-    # What is asked is whether steps are captured for a compiler, not what that makes of them, which takes a minute.
+    # What is asked is whether steps are captured for a compiler, not what that makes of them, which
+    # takes a minute.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     train()
     assert counters["stats"]["unique_graphs"] > 0
-    nothing = pytest.raises(MeasurementError, match=r"torch\.compile compiled nothing of the first step")
+    nothing = pytest.raises(
+        MeasurementError, match=r"torch\.compile compiled nothing of the first step"
+    )
     with torch._dynamo.config.patch(disable=True), nothing:
         train()
 
@@ -189,7 +212,10 @@ NO_MEMORY = {
     "torch": (
         "CUDA out of memory. Tried to allocate 5 bytes.",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to",
+        (
+            "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you"
+            " tried to"
+        ),
     ),
 }
 
@@ -210,7 +236,9 @@ def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
     monkeypatch: pytest.MonkeyPatch, text: str | None
 ) -> None:
     backend, recipe = backends.current(), load()
-    known = tuple(Gpu(name="H100", uuid=f"GPU-{name}", bus_id=f"0000:{name}0:00.0") for name in "abcd")
+    known = tuple(
+        Gpu(name="H100", uuid=f"GPU-{name}", bus_id=f"0000:{name}0:00.0") for name in "abcd"
+    )
     show_gpus(monkeypatch, text)
     monkeypatch.setattr(gpus, "read_gpus", lambda: known)
     monkeypatch.setattr(backend, "list_gpus", lambda: ("H100",))

@@ -26,12 +26,27 @@ def part_of(name: str) -> tuple[int, str]:
 # Operations as (begin, end, phase/part), and for how many seconds each part ran.
 SHARES = {
     "gaps belong to no part": ([(0, 1, "0/a"), (3, 5, "0/b"), (7, 8, "0/a")], {"a": 2, "b": 2}),
-    "parts of one phase share the time in which both run": ([(0, 4, "0/a"), (2, 6, "0/b")], {"a": 3, "b": 3}),
+    "parts of one phase share the time in which both run": (
+        [(0, 4, "0/a"), (2, 6, "0/b")],
+        {"a": 3, "b": 3},
+    ),
     "two of one part count the time once": ([(0, 4, "0/a"), (1, 3, "0/a")], {"a": 4}),
-    "an update that begins while the backward pass runs": ([(0, 4, "1/back"), (2, 7, "2/up")], {"back": 4, "up": 3}),
-    "an earlier phase within a later one": ([(0, 4, "2/up"), (1, 2, "1/back")], {"up": 3, "back": 1}),
-    "a product within a loop shares with it": ([(0, 4, "0/loop"), (1, 3, "0/product")], {"loop": 3, "product": 1}),
-    "any order, and one without length": ([(5.5, 7, "1/a"), (5.2, 5.2, "0/c"), (5, 6, "0/b")], {"b": 1, "a": 1}),
+    "an update that begins while the backward pass runs": (
+        [(0, 4, "1/back"), (2, 7, "2/up")],
+        {"back": 4, "up": 3},
+    ),
+    "an earlier phase within a later one": (
+        [(0, 4, "2/up"), (1, 2, "1/back")],
+        {"up": 3, "back": 1},
+    ),
+    "a product within a loop shares with it": (
+        [(0, 4, "0/loop"), (1, 3, "0/product")],
+        {"loop": 3, "product": 1},
+    ),
+    "any order, and one without length": (
+        [(5.5, 7, "1/a"), (5.2, 5.2, "0/c"), (5, 6, "0/b")],
+        {"b": 1, "a": 1},
+    ),
     "nothing": ([], {}),
 }
 
@@ -75,11 +90,16 @@ def write_trace(folder: Path, *, with_gpu: bool) -> Path:
         add_event(gpu, line, "MemcpyH2D", 950, 10)  # belongs to no operation
         add_event(gpu, line, "MemcpyD2H", 1000, 20)
         # CUPTI gives a copy the operation that asked for it.
-        add_event(gpu, line, "MemcpyD2H", 2000, 5).stats.add(metadata_id=1, str_value="div_no_nan/_7:_Send")
-        # What the streams tell, summed up; and what CUPTI itself took, which it notes as the device's.
+        add_event(gpu, line, "MemcpyD2H", 2000, 5).stats.add(
+            metadata_id=1, str_value="div_no_nan/_7:_Send"
+        )
+        # What the streams tell, summed up; and what CUPTI itself took, which it notes as the
+        # device's.
         add_event(gpu, gpu.lines.add(timestamp_ns=10, name="Steps"), "7", 0, 9000)
         add_event(gpu, gpu.lines.add(timestamp_ns=10, name="Framework Ops"), "a:MatMul", 0, 9000)
-        add_event(gpu, gpu.lines.add(timestamp_ns=10, name="CUPTI overhead"), "Buffer flush", 0, 9000)
+        add_event(
+            gpu, gpu.lines.add(timestamp_ns=10, name="CUPTI overhead"), "Buffer flush", 0, 9000
+        )
     path = folder / "machine.xplane.pb"
     path.write_bytes(space.SerializeToString())
     return path
@@ -92,12 +112,15 @@ def test_operations_of_the_host_are_named_by_their_events(tmp_path: Path) -> Non
         TracedOperation(3500, 5500, "model/dense/MatMul", "MatMul"),
         TracedOperation(4000, 4100, "loop body/Sum", "Sum"),
     ]
-    # The executor from 3.4 to 6.4 ns, with an operation of 2 ns in it; that of the other thread is within that.
+    # The executor from 3.4 to 6.4 ns, with an operation of 2 ns in it; that of the other thread is
+    # within that.
     assert [(one.start, one.end) for one in found.others] == [(3400, 6400)]
     assert found.active_seconds == pytest.approx(3e-9)
 
 
-def test_operations_of_a_gpu_are_named_by_what_launched_their_kernels_and_the_launches_left_out(tmp_path: Path) -> None:
+def test_operations_of_a_gpu_are_named_by_what_launched_their_kernels_and_the_launches_left_out(
+    tmp_path: Path,
+) -> None:
     found = read_trace(write_trace(tmp_path, with_gpu=True))
     assert found.on_device
     assert found.operations == [
@@ -120,7 +143,8 @@ def test_a_trace_of_a_product_has_it_and_can_be_kept(tmp_path: Path) -> None:
 
     matrix = tf.ones((64, 64))
     product(matrix)
-    # Many times over: the executor's own event of the last may come when the trace has been stopped.
+    # Many times over: the executor's own event of the last may come when the trace has been
+    # stopped.
     found = trace(lambda: [product(matrix).numpy() for _ in range(20)], tmp_path / "kept")
     assert found.active_seconds is not None  # TensorFlow tells when its executor is at work
     square = next(one for one in found.operations if one.name.endswith("here/square"))
@@ -133,7 +157,9 @@ def test_a_trace_without_an_operation_is_an_error_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with pytest.raises(MeasurementError, match=r"recorded no operation\. Is another profiler attached"):
+    with pytest.raises(
+        MeasurementError, match=r"recorded no operation\. Is another profiler attached"
+    ):
         trace(lambda: None)
     assert list(tmp_path.iterdir()) == []
 
@@ -146,6 +172,10 @@ def test_operations_of_the_same_name_are_summed_to_what_a_step_took_of_them() ->
         operation(5, 7, "scope/product"),
     ]
     assert sum_up(operations, 2) == [
-        ProfiledOperation(name="scope/product", kind="Kind", occurrences=1.0, seconds=2.0, own_seconds=1.75),
-        ProfiledOperation(name="scope/sum", kind="Kind", occurrences=0.5, seconds=1.5, own_seconds=1.25),
+        ProfiledOperation(
+            name="scope/product", kind="Kind", occurrences=1.0, seconds=2.0, own_seconds=1.75
+        ),
+        ProfiledOperation(
+            name="scope/sum", kind="Kind", occurrences=0.5, seconds=1.5, own_seconds=1.25
+        ),
     ]

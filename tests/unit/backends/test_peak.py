@@ -1,4 +1,7 @@
-"""What a training is compared with afterwards: the peak of its devices, its input pipeline alone."""
+"""What a training is compared with afterwards.
+
+The peak of its devices, its input pipeline alone.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +21,16 @@ from tfbench.worker import checks
 
 
 class Device:
-    """A device with a clock: each call costs the host something, each product the device, and the end of all a wait.
+    """A device with a clock.
+
+    Each call costs the host something, each product the device, and the end of all a wait.
 
     It stands in the place of the backend.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, launch: float, flops_per_second: dict[int, float]) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, launch: float, flops_per_second: dict[int, float]
+    ) -> None:
         self._launch, self._flops_per_second, self._now = launch, flops_per_second, 0.0
         self.built: list[tuple[int, int, int]] = []
         monkeypatch.setattr(peak.time, "perf_counter", lambda: self._now)
@@ -51,7 +58,9 @@ class Device:
 
 
 # At 800 TFLOP/s eight products of 4096 rows take 1.4 ms.
-@pytest.mark.parametrize(("launch", "teraflops"), [(2e-3, 1.0), (200e-6, 60.0), (20e-6, 800.0), (2e-3, 800.0)])
+@pytest.mark.parametrize(
+    ("launch", "teraflops"), [(2e-3, 1.0), (200e-6, 60.0), (20e-6, 800.0), (2e-3, 800.0)]
+)
 def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_peak(
     monkeypatch: pytest.MonkeyPatch, launch: float, teraflops: float
 ) -> None:
@@ -59,15 +68,25 @@ def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_peak(
     check = peak.measure_peak(("/device:GPU:0",), "mixed_bfloat16", seconds=1.0)
     assert check.sizes == (4096, 4096, 4096)
     assert 0.99 <= check.flops_per_second / (teraflops * 1e12) <= 1.0
-    assert 0.99 <= peak.measure_bandwidth(("/device:GPU:0",), seconds=1.0).bytes_per_second / 3e12 <= 1.0
+    assert (
+        0.99
+        <= peak.measure_bandwidth(("/device:GPU:0",), seconds=1.0).bytes_per_second / 3e12
+        <= 1.0
+    )
 
 
-def test_the_network_s_own_product_is_the_peak_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_network_s_own_product_is_the_peak_where_it_is_faster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     device = Device(monkeypatch, launch=1e-4, flops_per_second={0: 100e9, 512: 130e9})
-    check = peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(512, 1152, 128))
+    check = peak.measure_peak(
+        ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(512, 1152, 128)
+    )
     assert (check.size, check.sizes) == (512, (512, 1152, 128))
     assert 0.99 <= check.flops_per_second / 130e9 <= 1.0
-    slower = peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(100, 784, 100))
+    slower = peak.measure_peak(
+        ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(100, 784, 100)
+    )
     assert slower.sizes == (2048, 2048, 2048)
     # No larger than a square one: as fast, and with less memory.
     peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(131_072, 1152, 128))
@@ -75,12 +94,19 @@ def test_the_network_s_own_product_is_the_peak_where_it_is_faster(monkeypatch: p
 
 
 def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
-    model = ModelSummary(num_parameters=1, num_trainable_parameters=1, main_product=(256, 1152, 128))
+    model = ModelSummary(
+        num_parameters=1, num_trainable_parameters=1, main_product=(256, 1152, 128)
+    )
     assert checks.sizes_of_a_step(model, 32) == (8192, 1152, 128)
-    assert checks.sizes_of_a_step(ModelSummary(num_parameters=1, num_trainable_parameters=1), 32) is None
+    assert (
+        checks.sizes_of_a_step(ModelSummary(num_parameters=1, num_trainable_parameters=1), 32)
+        is None
+    )
 
 
-def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_device_has_its_products_of_what_the_layers_compute_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(peak, "_CPU_SIZE", 64)
     monkeypatch.setattr(peak, "_SMALL_SIZE", 64)
     monkeypatch.setattr(peak, "_MIN_ROUND_SECONDS", 0.001)
@@ -93,15 +119,25 @@ def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch
     assert peak.measure_bandwidth(devices[:1], seconds=0.0).num_rounds == 3
 
 
-def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     Device(monkeypatch, launch=1e-4, flops_per_second={0: 20e9})  # 0.9 s for 2048 rows
     assert peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0).size == 1024
 
 
 def check_limits(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *, peaks: list[int], flops: int | None, speed: float | None
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    peaks: list[int],
+    flops: int | None,
+    speed: float | None,
 ) -> RunResult:
-    """Runs the checks that follow a training in batches of 32, with peaks as given, in operations a second."""
+    """Runs the checks that follow a training, with the given peaks.
+
+    Batches are of 32; peaks are in operations a second.
+    """
     found = iter(peaks)
 
     def measure(*_: Any, **__: Any) -> PeakCheck:
@@ -109,14 +145,17 @@ def check_limits(
 
     monkeypatch.setattr(checks, "measure_peak", measure)
     monkeypatch.setattr(checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
-    model = ModelSummary(num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops)
+    model = ModelSummary(
+        num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops
+    )
     resolved: Any = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
     prepared = build_prepared(folder, resolved=resolved, summary=model)
     checks.check_limits(prepared, speed)
     return read_result(prepared)
 
 
-# 3,000 operations of 32 samples, ten steps a second: 960,000 a second. With nothing to compare, none is measured.
+# 3,000 operations of 32 samples, ten steps a second: 960,000 a second. With nothing to compare,
+# none is measured.
 @pytest.mark.parametrize(
     ("peaks", "flops", "speed", "num_measured"),
     [
@@ -155,7 +194,9 @@ class Pipeline:
 
 
 # 1 + 4 + 2 batches were ready, or in the making, before the drain began.
-@pytest.mark.parametrize(("batch_seconds", "least", "most"), [(0.001, 500, 501), (0.1, 5, 6), (3.0, 1, 1)])
+@pytest.mark.parametrize(
+    ("batch_seconds", "least", "most"), [(0.001, 500, 501), (0.1, 5, 6), (3.0, 1, 1)]
+)
 def test_batches_are_drawn_from_the_pipeline_alone_for_half_a_second_once_none_is_ready_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_seconds: float, least: int, most: int
 ) -> None:
@@ -178,9 +219,13 @@ def test_as_many_batches_are_drawn_as_are_counted() -> None:
         made.append(int(number))
         return number
 
-    batches = tf.data.Dataset.counter().map(lambda number: tf.numpy_function(make, [number], tf.int64))
+    batches = tf.data.Dataset.counter().map(
+        lambda number: tf.numpy_function(make, [number], tf.int64)
+    )
     options = tf.data.Options()
-    options.experimental_optimization.inject_prefetch = False  # which TensorFlow does where a pipeline has none
+    options.experimental_optimization.inject_prefetch = (
+        False  # which TensorFlow does where a pipeline has none
+    )
     draw = input_pipeline.compile_draws(batches.with_options(options))
     draw(1)
     draw(5)

@@ -1,4 +1,7 @@
-"""A step taken apart, in a process that trains with one backend: `KERAS_BACKEND=jax pytest FILE`."""
+"""A step taken apart, in a process that trains with one backend.
+
+`KERAS_BACKEND=jax pytest FILE`.
+"""
 
 import functools
 import itertools
@@ -31,7 +34,10 @@ WAYS: dict[str, list[dict[str, bool]]] = {
 
 
 def generate_batches(*shape: int) -> Any:
-    """Yields batches of inputs and labels, another each time; the last steps of a sequence are zeros."""
+    """Yields batches of inputs and labels, another each time.
+
+    The last steps of a sequence are zeros.
+    """
     rng = np.random.default_rng(0)
     while True:
         inputs = rng.normal(size=(BATCH, *shape)).astype(np.float32)
@@ -42,24 +48,40 @@ def generate_batches(*shape: int) -> Any:
 def compiled(model: Any, **options: Any) -> Any:
     import keras
 
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=model.layers[-1].activation.__name__ == "linear")
-    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], **{"jit_compile": NAME == "jax"} | options)
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=model.layers[-1].activation.__name__ == "linear"
+    )
+    model.compile(
+        keras.optimizers.Adam(0.01),
+        loss,
+        metrics=["accuracy"],
+        **{"jit_compile": NAME == "jax"} | options,
+    )
     return model
 
 
 def build_model() -> Any:
-    """Builds a network with all that training changes: weights, statistics of batches, states of generators."""
+    """Builds a network with all that training changes.
+
+    Weights, statistics of batches, states of generators.
+    """
     import keras
 
     shared = keras.layers.Dense(6, activation="tanh", kernel_regularizer="l2", name="shared")
     inputs = keras.Input((6,))
-    nested = keras.Sequential([keras.Input((6,)), keras.layers.Dense(6, name="inner"), keras.layers.Dropout(0.5)])
+    nested = keras.Sequential(
+        [keras.Input((6,)), keras.layers.Dense(6, name="inner"), keras.layers.Dropout(0.5)]
+    )
     hidden = keras.layers.BatchNormalization(name="norm")(nested(shared(inputs)))
     return keras.Model(inputs, keras.layers.Dense(NUM_CLASSES, name="logits")(shared(hidden) * 2.0))
 
 
 def build_image_model() -> Any:
-    """Branches, what is used twice, losses of weights and of outputs, statistics, dropout, a gradient by hand."""
+    """Builds a network with branches, shared layers, extra losses and dropout.
+
+    The losses are of weights and of outputs. Moving statistics and a gradient written by hand are
+    in it, too.
+    """
     import keras
 
     from tfbench.models.custom_layers.pooling import SwitchableMaxPooling2D
@@ -69,9 +91,13 @@ def build_image_model() -> Any:
         keras.layers.Conv2D(3, 3, padding="same", activation="relu", name="conv")(inputs)
     )
     flat = keras.layers.Flatten(name="flat")(keras.layers.BatchNormalization(name="norm")(pooled))
-    shared = keras.layers.Dense(48, activation="tanh", name="shared", kernel_regularizer=keras.regularizers.L2(0.01))
+    shared = keras.layers.Dense(
+        48, activation="tanh", name="shared", kernel_regularizer=keras.regularizers.L2(0.01)
+    )
     inner = keras.layers.Dense(48, activity_regularizer=keras.regularizers.L2(0.1), name="inner")
-    nested = keras.Sequential([keras.Input((48,)), inner, keras.layers.Dropout(0.3, seed=1)], name="nested")
+    nested = keras.Sequential(
+        [keras.Input((48,)), inner, keras.layers.Dropout(0.3, seed=1)], name="nested"
+    )
     both = keras.layers.Concatenate(name="join")([shared(flat), shared(nested(nested(flat))) * 2.0])
     return keras.Model(inputs, keras.layers.Dense(NUM_CLASSES, name="logits")(both))
 
@@ -80,7 +106,9 @@ def build_sequence_model() -> Any:
     import keras
 
     hidden = [keras.layers.Masking(), keras.layers.LSTM(4)]
-    return keras.Sequential([keras.Input((6, 2)), *hidden, keras.layers.Dense(NUM_CLASSES, activation="softmax")])
+    return keras.Sequential(
+        [keras.Input((6, 2)), *hidden, keras.layers.Dense(NUM_CLASSES, activation="softmax")]
+    )
 
 
 def take_apart(model: Any) -> tuple[Any, Any]:
@@ -94,8 +122,12 @@ def take_apart(model: Any) -> tuple[Any, Any]:
         from tfbench.backends.tensorflow.placement import ResolvedDistribution
 
         signature = tf.TensorSpec((BATCH, *shape), tf.float32), tf.TensorSpec((BATCH,), tf.int64)
-        dataset = tf.data.Dataset.from_generator(lambda: generate_batches(*shape), output_signature=signature)
-        placed = ResolvedDistribution(build_placement(), ("/device:CPU:0",), tf.distribute.get_strategy())
+        dataset = tf.data.Dataset.from_generator(
+            lambda: generate_batches(*shape), output_signature=signature
+        )
+        placed = ResolvedDistribution(
+            build_placement(), ("/device:CPU:0",), tf.distribute.get_strategy()
+        )
     batches = backend.build_batches(dataset, placed)
     return backend.build_step(model, batches, placed), batches
 
@@ -146,9 +178,15 @@ def test_the_loss_and_the_gradients_of_a_step_are_those_worked_out_by_hand() -> 
 
 @pytest.mark.parametrize(
     ("build", "way"),
-    [*((build_model, way) for way in WAYS[NAME]), (build_image_model, {}), (build_sequence_model, {})],
+    [
+        *((build_model, way) for way in WAYS[NAME]),
+        (build_image_model, {}),
+        (build_sequence_model, {}),
+    ],
 )
-def test_updates_are_those_of_kerass_own_step_and_are_taken_back(build: Any, way: dict[str, bool]) -> None:
+def test_updates_are_those_of_kerass_own_step_and_are_taken_back(
+    build: Any, way: dict[str, bool]
+) -> None:
     step, batches = take_apart(compiled(build(), **way))
     first_iterator, second_iterator = batches.iterator(), batches.iterator()
     step.restore()  # sets PyTorch's generator, too, from which its iterators draw as they begin
@@ -164,21 +202,33 @@ def test_updates_are_those_of_kerass_own_step_and_are_taken_back(build: Any, way
     for _ in losses:
         update()
     for ours, their, old in zip(read_all(step), theirs, before, strict=True):
-        # Threads add in any order, and Adam makes more of that where gradients are tiny: 0.5 % of a learning rate.
+        # Threads add in any order, and Adam makes more of that where gradients are tiny: 0.5 % of a
+        # learning rate.
         np.testing.assert_allclose(ours, their, rtol=1e-5, atol=5e-6)
         assert old.dtype.kind != "f" or old.size == 1 or not np.array_equal(ours, old)
     assert first == pytest.approx(losses[0], rel=1e-6)
     step.restore()
-    assert train(step, second_iterator) == pytest.approx(losses[0], rel=1e-6)  # and metrics begin anew
+    assert train(step, second_iterator) == pytest.approx(
+        losses[0], rel=1e-6
+    )  # and metrics begin anew
     step.restore()
-    step.model.fit(generate_batches(*step.model.inputs[0].shape[1:]), steps_per_epoch=2, shuffle=False, verbose=0)
+    step.model.fit(
+        generate_batches(*step.model.inputs[0].shape[1:]),
+        steps_per_epoch=2,
+        shuffle=False,
+        verbose=0,
+    )
 
 
 def test_a_nap_is_in_the_phase_that_takes_it_and_is_waited_for() -> None:
     step, batches = take_apart(device_naps.build_slow_model(jit_compile=NAME == "jax"))
     keras, num_steps = step.keras_call(batches.iterator(), waits=True)
     assert num_steps == 1
-    for call, num in ((step.call("dispatch"), 0), (step.take_call(batches.iterator()), 0), (keras, 1)):
+    for call, num in (
+        (step.call("dispatch"), 0),
+        (step.take_call(batches.iterator()), 0),
+        (keras, 1),
+    ):
         before = len(device_naps.naps)
         call()
         assert len(device_naps.naps) - before == num
@@ -197,7 +247,9 @@ def test_batches_at_hand_are_the_first_ones_over_and_over() -> None:
         for wanted in [*given[:-2], given[0]]:
             np.testing.assert_array_equal(to_numpy(next(iterator)[0]), wanted)
     # The stream of NumPy's batches goes on; a data set of TensorFlow's begins anew.
-    np.testing.assert_array_equal(to_numpy(next(batches.pipeline())[0]), given[0 if NAME == "tensorflow" else -2])
+    np.testing.assert_array_equal(
+        to_numpy(next(batches.pipeline())[0]), given[0 if NAME == "tensorflow" else -2]
+    )
 
 
 @of_jax
@@ -205,14 +257,17 @@ def test_xla_leaves_out_nothing_of_a_phase() -> None:
     import keras
 
     size = 64
-    model = keras.Sequential([keras.Input((size,)), keras.layers.Dense(size), keras.layers.Dense(size)])
+    model = keras.Sequential(
+        [keras.Input((size,)), keras.layers.Dense(size), keras.layers.Dense(size)]
+    )
     step, batches = take_apart(compiled(model))
 
     def count_flops(upto: str) -> float:
         program = step.build(upto).lower(step.take_state(), *next(batches.cycle())).compile()
         return float(program.cost_analysis().get("flops", 0.0))
 
-    # Two products of matrices forward, and three of the same size backward: the inputs need no gradient.
+    # Two products of matrices forward, and three of the same size backward: the inputs need no
+    # gradient.
     product = 2 * BATCH * size**2
     forward, backward = count_flops("forward"), count_flops("backward")
     assert 2 * product <= forward < 2.5 * product
@@ -226,10 +281,15 @@ def test_xla_leaves_out_nothing_of_a_phase() -> None:
 def test_xla_counts_what_is_counted_of_a_transformer(recipe: str) -> None:
     import jax
 
-    small = first_steps.load_small(recipe, "sgd", **{"model.width": 64, "dataset.data": "synthetic"})
+    small = first_steps.load_small(
+        recipe, "sgd", **{"model.width": 64, "dataset.data": "synthetic"}
+    )
     spec = first_steps.describe(small)
     model = build_compiled_model(small.model, small.training, spec)
-    trained, others = ([one.value for one in of] for of in (model.trainable_variables, model.non_trainable_variables))
+    trained, others = (
+        [one.value for one in of]
+        for of in (model.trainable_variables, model.non_trainable_variables)
+    )
     inputs = np.zeros((BATCH, *spec.input_shape), model.inputs[0].dtype)
 
     def compute(weights: Any) -> Any:
@@ -258,7 +318,14 @@ def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> No
         assert "forward/loss" in found
         assert ("backward/loss" in found) == (upto != "forward")
         for index, name in layers.items():
-            if name in ("conv", "pool", "norm", "shared", "inner", "logits"):  # the others may come to nothing
+            if name in (
+                "conv",
+                "pool",
+                "norm",
+                "shared",
+                "inner",
+                "logits",
+            ):  # the others may come to nothing
                 assert f"forward/{index}" in found, name
                 assert (f"backward/{index}" in found) == (upto != "forward"), name
         dense = [index for index, name in layers.items() if name in ("shared", "inner", "logits")]
@@ -269,7 +336,9 @@ def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> No
 
 @of_torch
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
-def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import keras
     import torch
 
@@ -278,7 +347,10 @@ def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(monkeypa
     found = []
     for compiles in (False, True):
         keras.utils.set_random_seed(1)
-        model = compiled(keras.Sequential([keras.Input((4,)), keras.layers.Dense(NUM_CLASSES)]), jit_compile=compiles)
+        model = compiled(
+            keras.Sequential([keras.Input((4,)), keras.layers.Dense(NUM_CLASSES)]),
+            jit_compile=compiles,
+        )
         step, _ = take_apart(model)
         step.call("update")()
         found.append(read_all(step))
@@ -290,11 +362,22 @@ def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(monkeypa
     ("backend", "compiler", "reason"),
     [
         ("tensorflow", "graph", ""),
-        ("tensorflow", "xla", 'XLA makes one program of all layers (compiler = "xla"): none can be timed apart. --set'),
+        (
+            "tensorflow",
+            "xla",
+            (
+                'XLA makes one program of all layers (compiler = "xla"): none can be timed apart.'
+                " --set"
+            ),
+        ),
         ("tensorflow", "eager", 'no operation has the name of its layer (compiler = "eager")'),
         ("jax", "eager", "none can be timed apart. --backend tensorflow shows them"),
         ("torch", "eager", ""),
-        ("torch", "inductor", "--set training.compiler=eager shows them as PyTorch computes them one after another."),
+        (
+            "torch",
+            "inductor",
+            "--set training.compiler=eager shows them as PyTorch computes them one after another.",
+        ),
     ],
 )
 def test_says_why_layers_cannot_be_told_apart(backend: Any, compiler: Any, reason: str) -> None:
@@ -310,7 +393,9 @@ def test_layers_are_described_with_the_bytes_that_must_move_and_whether_gradient
     rescaling, first, second = describe_calls(list(walk(model)), model.trainable_variables, 4)
     # floats of 4 bytes: inputs 4x6, weights 6x3 + 3, outputs 4x3
     assert first.forward_bytes == 4 * (24 + 21 + 12)
-    assert first.backward_bytes == 4 * (24 + 12 + 21 + 21)  # no gradient of the input, one of the weights
+    assert first.backward_bytes == 4 * (
+        24 + 12 + 21 + 21
+    )  # no gradient of the input, one of the weights
     assert (first.flops_per_sample, first.num_parameters) == (36, 21)
     assert (first.gradient_flops_per_sample, second.gradient_flops_per_sample) == (36, 2 * 30)
     assert second.backward_bytes == 4 * (12 + 20 + 20 + 12 + 20)

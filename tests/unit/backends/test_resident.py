@@ -1,4 +1,7 @@
-"""Training from samples on the device: the same steps, in the same order, as batches from the host."""
+"""Training from samples on the device.
+
+The same steps, in the same order, as batches from the host.
+"""
 
 import dataclasses
 from typing import Any
@@ -17,22 +20,34 @@ from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.recipe.sections import TrainingConfig
 
-BATCH, STEPS = 16, 4  # an epoch of 50 samples, the last batch of which reaches over the end of the pass
+BATCH, STEPS = (
+    16,
+    4,
+)  # an epoch of 50 samples, the last batch of which reaches over the end of the pass
 
 
 def generate(pool: int = 50, **fields: Any) -> Splits:
-    splits = generate_splits(build_spec((5, 5, 1), 3, input_scale=1 / 255, mean="image", **fields), seed=2)
-    train = Split(inputs=splits.train.inputs[:pool], targets=splits.train.targets[:pool], num_samples=50)
+    splits = generate_splits(
+        build_spec((5, 5, 1), 3, input_scale=1 / 255, mean="image", **fields), seed=2
+    )
+    train = Split(
+        inputs=splits.train.inputs[:pool], targets=splits.train.targets[:pool], num_samples=50
+    )
     return dataclasses.replace(splits, train=train)
 
 
 def configure(*, on_device: bool = True, **values: Any) -> TrainingConfig:
-    values = {"steps_per_execution": 3 if on_device else 1, **values}  # the last call of an epoch has one step
-    return TrainingConfig(global_batch_size=BATCH, epochs=2, seed=3, data_on_device=on_device, **values)
+    values = {
+        "steps_per_execution": 3 if on_device else 1,
+        **values,
+    }  # the last call of an epoch has one step
+    return TrainingConfig(
+        global_batch_size=BATCH, epochs=2, seed=3, data_on_device=on_device, **values
+    )
 
 
 def build_model(training: TrainingConfig, kind: Any = keras.Model, *, optimizer: Any = None) -> Any:
-    """Builds a network whose moving statistics tell the order of its steps, and its dropout, too."""
+    """Builds a network whose moving statistics and dropout reveal the step order."""
     keras.utils.set_random_seed(1)
     layers = keras.layers
     inputs = keras.Input((5, 5, 1))
@@ -49,18 +64,27 @@ def build_model(training: TrainingConfig, kind: Any = keras.Model, *, optimizer:
 
 
 def train(
-    training: TrainingConfig, splits: Splits, model: Any, *, epochs: range = range(2), strategy: Any = None
+    training: TrainingConfig,
+    splits: Splits,
+    model: Any,
+    *,
+    epochs: range = range(2),
+    strategy: Any = None,
 ) -> dict[str, list[float]]:
     """Trains, with a validation after each epoch; returns what Keras tells of them."""
     backend, first_step = backends.current(), epochs.start * STEPS
     if training.data_on_device:
         strategy = strategy or tf.distribute.get_strategy()
-        placed = ResolvedDistribution(build_placement(devices=("cpu:0",)), ("/device:CPU:0",), strategy)
+        placed = ResolvedDistribution(
+            build_placement(devices=("cpu:0",)), ("/device:CPU:0",), strategy
+        )
         batches = backend.build_resident_training(
             model, splits, training, placed, steps_per_epoch=STEPS, first_step=first_step
         )
     else:
-        batches = backend.build_training_dataset(splits, global_batch_size=BATCH, seed=3, first_step=first_step)
+        batches = backend.build_training_dataset(
+            splits, global_batch_size=BATCH, seed=3, first_step=first_step
+        )
     history: dict[str, list[float]] = model.fit(
         batches,
         initial_epoch=epochs.start,
@@ -74,7 +98,10 @@ def train(
 
 
 def values_of(model: Any) -> list[Any]:
-    return [backends.current().to_numpy(variable) for variable in backends.current().training_variables(model)]
+    return [
+        backends.current().to_numpy(variable)
+        for variable in backends.current().training_variables(model)
+    ]
 
 
 def require_alike(model: Any, usual: Any) -> None:
@@ -92,7 +119,13 @@ class OwnLoss(keras.Model):  # type: ignore[misc]  # Keras has no types
 # Training, samples that are there, network, optimizer and precision.
 CASES: dict[str, tuple[TrainingConfig, int, Any, Any, str]] = {
     "some steps a call": (configure(), 50, keras.Model, keras.optimizers.Adam, "float32"),
-    "more than an epoch has": (configure(steps_per_execution=100), 50, keras.Model, keras.optimizers.Adam, "float32"),
+    "more than an epoch has": (
+        configure(steps_per_execution=100),
+        50,
+        keras.Model,
+        keras.optimizers.Adam,
+        "float32",
+    ),
     "a pool": (configure(), 20, keras.Model, keras.optimizers.Adam, "float32"),
     "own loss": (configure(), 50, OwnLoss, keras.optimizers.Adam, "float32"),
     "scaled loss": (configure(), 50, keras.Model, keras.optimizers.Adam, "mixed_float16"),
@@ -103,25 +136,37 @@ CASES: dict[str, tuple[TrainingConfig, int, Any, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("training", "pool", "kind", "optimizer", "policy"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("training", "pool", "kind", "optimizer", "policy"), CASES.values(), ids=CASES
+)
 def test_it_trains_as_batches_from_the_host_do(
     training: TrainingConfig, pool: int, kind: Any, optimizer: Any, policy: str
 ) -> None:
     splits, as_usual = generate(pool), configure(on_device=False)
     keras.config.set_dtype_policy(policy)
     try:
-        usual, model = (build_model(one, kind, optimizer=optimizer()) for one in (as_usual, training))
+        usual, model = (
+            build_model(one, kind, optimizer=optimizer()) for one in (as_usual, training)
+        )
     finally:
         keras.config.set_dtype_policy("float32")
     usual_history = train(as_usual, splits, usual)
     history = train(training, splits, model)
-    assert history == {name: pytest.approx(values, rel=1e-5) for name, values in usual_history.items()}
-    assert int(model.optimizer.iterations) == int(usual.optimizer.iterations)  # the last call of an epoch ends with it
+    assert history == {
+        name: pytest.approx(values, rel=1e-5) for name, values in usual_history.items()
+    }
+    assert int(model.optimizer.iterations) == int(
+        usual.optimizer.iterations
+    )  # the last call of an epoch ends with it
     require_alike(model, usual)
 
 
 def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a_whole() -> None:
-    splits, usual, strategy = generate(), build_model(configure()), tf.distribute.OneDeviceStrategy("/device:CPU:0")
+    splits, usual, strategy = (
+        generate(),
+        build_model(configure()),
+        tf.distribute.OneDeviceStrategy("/device:CPU:0"),
+    )
     history = train(configure(), splits, usual)
     with strategy.scope():
         model = build_model(configure())
@@ -139,7 +184,9 @@ def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped() -> None:
     train(configure(), splits, whole)
     train(configure(), splits, first, epochs=range(1))
     rest.optimizer.build(rest.trainable_variables)
-    for variable, value in zip(backends.current().training_variables(rest), values_of(first), strict=True):
+    for variable, value in zip(
+        backends.current().training_variables(rest), values_of(first), strict=True
+    ):
         variable.assign(value)
     train(configure(), splits, rest, epochs=range(1, 2))
     require_alike(rest, whole)
@@ -164,17 +211,34 @@ class OwnStep(keras.Model):  # type: ignore[misc]  # Keras has no types
 
 def read_anew() -> Splits:
     splits = generate()
-    return dataclasses.replace(splits, train=dataclasses.replace(splits.train, read=lambda row: row))
+    return dataclasses.replace(
+        splits, train=dataclasses.replace(splits.train, read=lambda row: row)
+    )
 
 
 @pytest.mark.parametrize(
     ("splits", "kind", "error", "message"),
     [
-        (generate(stored_shape=(7, 7, 1)), keras.Model, DatasetError, "needs samples that are in memory"),
+        (
+            generate(stored_shape=(7, 7, 1)),
+            keras.Model,
+            DatasetError,
+            "needs samples that are in memory",
+        ),
         (generate(mirrors=True), keras.Model, DatasetError, "needs samples that are in memory"),
         (read_anew(), keras.Model, DatasetError, "needs samples that are in memory"),
-        (generate(), OwnFit, RecipeError, r"needs .* It has a fit\(\) of its own\. Set it to false"),
-        (generate(), OwnStep, RecipeError, r".* It has a train_step\(\) of its own and run_eagerly = True\. Set"),
+        (
+            generate(),
+            OwnFit,
+            RecipeError,
+            r"needs .* It has a fit\(\) of its own\. Set it to false",
+        ),
+        (
+            generate(),
+            OwnStep,
+            RecipeError,
+            r".* It has a train_step\(\) of its own and run_eagerly = True\. Set",
+        ),
     ],
 )
 def test_samples_or_a_network_that_it_cannot_train_are_rejected(
@@ -184,10 +248,16 @@ def test_samples_or_a_network_that_it_cannot_train_are_rejected(
         backends.current().require_resident(splits, build_model(configure(), kind))
 
 
-def test_samples_that_do_not_fit_are_rejected_with_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_that_do_not_fit_are_rejected_with_their_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fail(*_: Any) -> Any:
-        raise tf.errors.InternalError(None, None, "Failed copying input tensor: Dst tensor is not initialized.")
+        raise tf.errors.InternalError(
+            None, None, "Failed copying input tensor: Dst tensor is not initialized."
+        )
 
     monkeypatch.setattr(input_pipeline, "gather_from", fail)
-    with pytest.raises(DeviceError, match=r"^training\.data_on_device: .* 0\.0 GiB, do not fit on cpu:0"):
+    with pytest.raises(
+        DeviceError, match=r"^training\.data_on_device: .* 0\.0 GiB, do not fit on cpu:0"
+    ):
         train(configure(), generate(), build_model(configure()))

@@ -1,7 +1,8 @@
-"""The batches of a training are those that they have always been, bit for bit, whatever backend makes them.
+"""Training batches are bit for bit as they always were, on every backend.
 
-The digests of what is not shuffled or cropped were recorded with the pipeline of the first releases, which gathered
-sample by sample; the others when orders and crops became the same for every backend.
+The digests of what is not shuffled or cropped were recorded with the pipeline of the first
+releases, which gathered sample by sample; the others when orders and crops became the same for
+every backend.
 """
 
 import hashlib
@@ -40,17 +41,29 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a batch of several passes": (IMAGES, of_training(128), "e9e5e0c2b6678f04"),
     "gone on with in the first pass": (IMAGES, of_training(first_step=2), "b3ab5c5f0da3b301"),
     "gone on with far away": (IMAGES, of_training(first_step=1_000_003), "b5ac427ebfe53287"),
-    "gone on with at the end of a pass": (IMAGES, of_training(25, first_step=4), "0ec8a8df6ec7e8cb"),
+    "gone on with at the end of a pass": (
+        IMAGES,
+        of_training(25, first_step=4),
+        "0ec8a8df6ec7e8cb",
+    ),
     "in order": (IMAGES | {"shuffled": False}, of_training(first_step=5), "472d9ee73576e7cb"),
     "drawn": (IMAGES | {"drawn": True}, of_training(), "b44fbf0d3e56660f"),
     "crops and mirrors": (CROPPED, of_training(), "a09baf830f33375e"),
     "crops of a run gone on with": (CROPPED, of_training(first_step=7), "7757d5c4e21f0d17"),
     "less the mean of each pixel": (CROPPED | {"mean": "image"}, of_training(), "83c60604ba532380"),
-    "less the mean of each channel": (IMAGES | {"mean": "channel"}, of_training(), "31d5465e38b2d182"),
+    "less the mean of each channel": (
+        IMAGES | {"mean": "channel"},
+        of_training(),
+        "31d5465e38b2d182",
+    ),
     "a pool": (IMAGES | {"train_samples": 1000}, of_training(64), "5219ef699ee3ca50"),
     "values": (VALUES, of_training(10), "1f1b09ca171c9784"),
     "validation": (IMAGES, {"batch_size": 16}, "c41bbab0bde751f6"),
-    "validation of the training samples": (CROPPED, {"batch_size": 16, "split": "train"}, "73bca88c9fc28338"),
+    "validation of the training samples": (
+        CROPPED,
+        {"batch_size": 16, "split": "train"},
+        "73bca88c9fc28338",
+    ),
     "a view": (CROPPED | {"views": 10}, {"batch_size": 16, "view": 6}, "b28d5e0d38d7806c"),
 }
 
@@ -103,14 +116,18 @@ def test_batches_are_the_same_bit_for_bit(name: str, feeding: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["shuffled, wraps inside a batch", "validation"])
-def test_batches_too_heavy_for_one_thread_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_too_heavy_for_one_thread_are_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(input_pipeline, "LIGHT_BYTES", 0)
     test_batches_are_the_same_bit_for_bit(name, input_pipeline)
 
 
 def test_shapes_and_numbers_of_batches_are_known_beforehand() -> None:
     training, validation = build(IMAGES, of_training()), build(IMAGES, {"batch_size": 16})
-    shapes = [[one.shape.as_list() for one in dataset.element_spec] for dataset in (training, validation)]
+    shapes = [
+        [one.shape.as_list() for one in dataset.element_spec] for dataset in (training, validation)
+    ]
     assert shapes == [[[16, 6, 6, 3], [16]], [[None, 6, 6, 3], [None]]]
     assert training.cardinality().numpy() < 0  # Keras: not known, or infinite
     assert validation.cardinality().numpy() == 2

@@ -1,4 +1,7 @@
-"""JAX over several devices: each way to spread a network trains as one device does. `KERAS_BACKEND=jax pytest FILE`."""
+"""JAX over several devices: each way to spread a network trains as one device does.
+
+`KERAS_BACKEND=jax pytest FILE`.
+"""
 
 import os
 import subprocess
@@ -11,7 +14,9 @@ import pytest
 import spread_training
 from tfbench.schema import read_json
 
-pytestmark = pytest.mark.skipif(os.environ.get("KERAS_BACKEND") != "jax", reason="JAX alone cuts weights")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("KERAS_BACKEND") != "jax", reason="JAX alone cuts weights"
+)
 ROUNDING = 5e-7  # of a weight, after 20 steps; seen: 7e-8
 SPREADS = [spread for spread in spread_training.SPREADS if spread != "one"]
 
@@ -40,7 +45,8 @@ def test_cut_weights_go_on_from_a_checkpoint_on_as_many_devices_and_on_one(found
     assert all(value < ROUNDING for value in found["resumed"].values())
 
 
-# Dense 1,152 x 16 is cut into four by its columns, or into two; of the logits 16 x 10, four parts would not divide.
+# Dense 1,152 x 16 is cut into four by its columns, or into two; of the logits 16 x 10, four parts
+# would not divide.
 @pytest.mark.parametrize(
     ("spread", "kernel", "logits"),
     [
@@ -50,7 +56,9 @@ def test_cut_weights_go_on_from_a_checkpoint_on_as_many_devices_and_on_one(found
         ("mesh", [1152, 8], [16, 5]),
     ],
 )
-def test_parts_lie_where_the_layout_says(found: Any, spread: str, kernel: list[int], logits: list[int]) -> None:
+def test_parts_lie_where_the_layout_says(
+    found: Any, spread: str, kernel: list[int], logits: list[int]
+) -> None:
     parts = {one["name"]: one["part_shape"] for one in found["spread"][spread]["variables"]}
     assert (parts["dense/kernel"], parts["dense_1/kernel"]) == (kernel, logits)
     assert len(set(found["spread"][spread]["bytes_per_device"])) == 1
@@ -58,7 +66,9 @@ def test_parts_lie_where_the_layout_says(found: Any, spread: str, kernel: list[i
 
 def test_gradients_of_whole_weights_are_summed_and_cut_weights_are_not_gathered(found: Any) -> None:
     moved = {
-        spread: {one["operation"]: one["num_bytes"] for one in found["spread"][spread]["collectives"]}
+        spread: {
+            one["operation"]: one["num_bytes"] for one in found["spread"][spread]["collectives"]
+        }
         for spread in ("data", "model", "mesh")
     }
     assert moved["data"]["all-reduce"] >= 4 * 1152 * 16

@@ -1,4 +1,7 @@
-"""PyTorch's trace, read from events written by hand: to which layer of a step, and to which direction, each belongs."""
+"""PyTorch's trace, read from events written by hand.
+
+To which layer of a step, and to which direction, each belongs.
+"""
 
 import os
 
@@ -75,10 +78,14 @@ def test_without_brackets_operations_have_their_own_names() -> None:
 
 @pytest.mark.skipif(os.environ.get("KERAS_BACKEND") != "torch", reason="of PyTorch's profiler")
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
-def test_a_trace_that_tells_nothing_of_the_gpu_in_use_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_that_tells_nothing_of_the_gpu_in_use_is_rejected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import torch
 
     assert not trace(lambda: torch.ones(2).sum()).on_device
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    with pytest.raises(MeasurementError, match=r"^PyTorch's profiler recorded nothing of the GPU\."):
+    with pytest.raises(
+        MeasurementError, match=r"^PyTorch's profiler recorded nothing of the GPU\."
+    ):
         trace(lambda: torch.ones(2).sum())

@@ -20,7 +20,10 @@ def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., Pl
 
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
-    """Stands in for the process that a command asks: `child(reply)`, None for no answer; returns what it is given."""
+    """Stands in for the process that a command asks: `child(reply)`, None for no answer.
+
+    Returns what it is given.
+    """
 
     def answer(reply: dict[str, Any] | None) -> list[dict[str, Any]]:
         given: list[dict[str, Any]] = []
@@ -29,7 +32,9 @@ def child(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]
             given.append(options)
             if reply is None:
                 raise subprocess.TimeoutExpired(command, options["timeout"])
-            return subprocess.CompletedProcess(command, 0, json.dumps(reply) + "\n", "W0000 1 x.cc:1] chatter\n")
+            return subprocess.CompletedProcess(
+                command, 0, json.dumps(reply) + "\n", "W0000 1 x.cc:1] chatter\n"
+            )
 
         monkeypatch.setattr(subprocess, "run", run)
         monkeypatch.setattr(devices, "is_installed", lambda backend: backend == "tensorflow")

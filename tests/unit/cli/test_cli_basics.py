@@ -51,7 +51,9 @@ def test_help_is_of_a_command_or_of_the_signs_in_results(tfbench: Cli) -> None:
     assert (done.exit_code, "'result' is not a command" in done.stderr) == (2, True)
 
 
-def test_list_has_recipes_models_and_data_sets(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_has_recipes_models_and_data_sets(
+    tfbench: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     done = tfbench("list")
     assert done.exit_code == 0 and max(map(len, done.stdout.splitlines())) <= 80
@@ -67,7 +69,9 @@ def test_list_has_recipes_models_and_data_sets(tfbench: Cli, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("named", ["mnist_mlp", "nets.py:build_model", "net.keras"])
-def test_show_writes_a_recipe_whose_keys_stand_below_what_they_mean(tfbench: Cli, named: str) -> None:
+def test_show_writes_a_recipe_whose_keys_stand_below_what_they_mean(
+    tfbench: Cli, named: str
+) -> None:
     Path("net.keras").touch()
     done = tfbench("show", named, "--toml", "--set", "dataset.name=cifar10")
     lines = done.stdout.splitlines()
@@ -80,7 +84,11 @@ def test_show_writes_a_recipe_whose_keys_stand_below_what_they_mean(tfbench: Cli
 
 
 def test_validate_checks_every_file_and_names_every_problem(tfbench: Cli) -> None:
-    text = shipped_text("mnist_mlp").replace("epochs = 20 ", "epochs = 0 ").replace('name = "mlp"', 'name = "mpl"')
+    text = (
+        shipped_text("mnist_mlp")
+        .replace("epochs = 20 ", "epochs = 0 ")
+        .replace('name = "mlp"', 'name = "mpl"')
+    )
     bad = write_recipe(Path("bad.toml"), text)
     done = tfbench("validate", "sine_lstm", bad, "absent.toml", "mnist_mlp")
     assert done.exit_code == 2
@@ -95,9 +103,15 @@ def test_validate_checks_the_points_of_a_sweep_and_names_code(tfbench: Cli) -> N
     text = shipped_text("mnist_mlp").partition("[sweep]")[0]
     path = write_recipe(Path("swept.toml"), f'{text}[sweep]\n"model.name" = ["mlp", "os:system"]\n')
     named = "model.name: os:system is code from outside of tfbench, which can do whatever you can."
-    assert tfbench("validate", path) == (2, f"{path}: {named} If you trust it, allow it with --allow-code.\n", "")
+    assert tfbench("validate", path) == (
+        2,
+        f"{path}: {named} If you trust it, allow it with --allow-code.\n",
+        "",
+    )
     assert tfbench("validate", path, "--allow-code") == (0, f"{path}: ok\n", "")
-    path = write_recipe(Path("swept.toml"), f'{text}[sweep]\n"training.global_batch_size" = [32, -1]\n')
+    path = write_recipe(
+        Path("swept.toml"), f'{text}[sweep]\n"training.global_batch_size" = [32, -1]\n'
+    )
     done = tfbench("validate", path)
     assert done.exit_code == 2
     assert done.stdout.startswith(
@@ -108,7 +122,9 @@ def test_validate_checks_the_points_of_a_sweep_and_names_code(tfbench: Cli) -> N
 TENSORFLOW = {"name": "tensorflow", "version": "2.21.0"}
 
 
-def test_devices_lists_what_tensorflow_sees(tfbench: Cli, child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_lists_what_tensorflow_sees(
+    tfbench: Cli, child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
     child(TENSORFLOW | {"gpus": ["Titan X"], "cuda": "12.5.1"})
     known = (Gpu(name="Titan X", memory_bytes=12 * 2**30, driver="550.54"),)
     monkeypatch.setattr(devices, "read_gpus", lambda: known)
@@ -126,14 +142,19 @@ def test_devices_lists_what_tensorflow_sees(tfbench: Cli, child: Child, monkeypa
     assert document["energy"]["sources"][0]["name"] == "package-0"
 
 
-def test_devices_says_why_a_gpu_is_not_seen(tfbench: Cli, child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_says_why_a_gpu_is_not_seen(
+    tfbench: Cli, child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
     child(TENSORFLOW)
     monkeypatch.setattr(devices, "read_system", lambda *_: GpuFacts(pci_gpus=("0000:01:00.0",)))
     done = tfbench("devices")
     assert (done.exit_code, done.stderr) == (0, "")
     assert re.search("gpu +none .*\n +TensorFlow +2.21.0, built without CUDA\n", done.stdout)
     assert "\nWarning: an NVIDIA GPU is in" in done.stdout
-    assert "driver is not loaded" in json.loads(tfbench("devices", "--format", "json").stdout)["problem"]
+    assert (
+        "driver is not loaded"
+        in json.loads(tfbench("devices", "--format", "json").stdout)["problem"]
+    )
     child(None)
     done = tfbench("devices")
     assert (done.exit_code, "devices: no answer in 120 s" in done.stderr) == (2, True)
@@ -162,7 +183,11 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
         ("cpu:0", [], ""),
         ("gpu:0", ["drifting: too warm."], ""),
         ("gpu:1", [], "gpu:1: is busy."),
-        ("gpu:0,gpu:1", [], "they do not train as one device does: the loss is 1.2, that of gpu:0 1."),
+        (
+            "gpu:0,gpu:1",
+            [],
+            "they do not train as one device does: the loss is 1.2, that of gpu:0 1.",
+        ),
     ]
     assert "checks" not in json.loads(tfbench("devices", "--format", "json").stdout)
     assert list(in_tmp_path.iterdir()) == []
@@ -171,7 +196,9 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
 @pytest.mark.parametrize("arguments", [("list",), ("list", "--format", "json"), ("show", "--help")])
 def test_a_full_disk_behind_stdout_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run([sys.executable, "-m", "tfbench", *arguments], stdout=full, stderr=subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, "-m", "tfbench", *arguments], stdout=full, stderr=subprocess.PIPE
+        )
     message = b"Error: stdout cannot be written: No space left on device.\n"
     assert (done.returncode, done.stderr) == (2, message)
 
@@ -182,13 +209,19 @@ def test_the_script_for_a_shell_is_no_error() -> None:
     assert (done.returncode, done.stderr, b"compdef" in done.stdout) == (0, b"", True)
 
 
-@pytest.mark.parametrize("arguments", [("list",), ("--version",), ("run", "--help"), ("runs", "1111")])
-def test_a_reader_that_has_seen_enough_is_no_error(arguments: tuple[str, ...], in_tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments", [("list",), ("--version",), ("run", "--help"), ("runs", "1111")]
+)
+def test_a_reader_that_has_seen_enough_is_no_error(
+    arguments: tuple[str, ...], in_tmp_path: Path
+) -> None:
     result = build_result()
     request = dataclasses.replace(result.request, run_id="1" * 32)
     write_journal(Store(in_tmp_path / "mlruns"), dataclasses.replace(result, request=request))
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([sys.executable, "-m", "tfbench", *arguments], stdout=writing, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        [sys.executable, "-m", "tfbench", *arguments], stdout=writing, stderr=subprocess.PIPE
+    )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")  # as a shell has it of others

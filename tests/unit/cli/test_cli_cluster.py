@@ -1,4 +1,7 @@
-"""`tfbench sweep` over several machines: plans, tasks, what is imported of them, and what makes no sense."""
+"""`tfbench sweep` over several machines.
+
+Plans, tasks, what is imported of them, and what makes no sense.
+"""
 
 import importlib.util
 import json
@@ -44,11 +47,18 @@ def test_a_plan_is_written_and_nothing_is_measured(tfbench: Cli, in_tmp_path: Pa
 
 def test_a_task_is_made_by_its_command(tfbench: Cli, planned: str, fake: Fake) -> None:
     runs = fake()
-    done = tfbench("sweep", "--plan", "plan.json", "--task", "1", "--store", "mine", "--format", "json")
+    done = tfbench(
+        "sweep", "--plan", "plan.json", "--task", "1", "--store", "mine", "--format", "json"
+    )
     assert done.exit_code == 0, done.stderr
     assert [request.recipe.training.global_batch_size for request in runs.requests] == [64] * 4
     found = json.loads(done.stdout)
-    assert (found["id"], found["task"], found["num_left"], found["num_failed"]) == (planned, 1, 0, 0)
+    assert (found["id"], found["task"], found["num_left"], found["num_failed"]) == (
+        planned,
+        1,
+        0,
+        0,
+    )
     assert runs.num_tracked == 0  # they are where they are imported
 
 
@@ -62,7 +72,12 @@ def test_data_of_a_task_is_where_its_command_has_it_or_the_plan_or_the_machines_
         monkeypatch.delenv("TFBENCH_DATA_DIR", raising=False)
         assert tfbench(*SWEEP, *at_home, "--plan", file).exit_code == 0
         monkeypatch.setenv("TFBENCH_DATA_DIR", "/machine")
-        assert tfbench("sweep", "--plan", file, "--task", "0", "--store", f"of{where}", *there).exit_code == 0
+        assert (
+            tfbench(
+                "sweep", "--plan", file, "--task", "0", "--store", f"of{where}", *there
+            ).exit_code
+            == 0
+        )
         assert runs.requests[-1].data_dir == where
 
 
@@ -72,15 +87,23 @@ def test_what_came_of_tasks_is_imported_and_shown(
     home, there = Store(Path("mlruns")), Store(Path("nodes"))
     plan, _ = read_sweep(home, planned)
     for each in find_task(plan, 0).runs:
-        write_journal(there, build_planned_result(plan, each, 100.0, environment=build_environment(hostname="one")))
+        write_journal(
+            there,
+            build_planned_result(plan, each, 100.0, environment=build_environment(hostname="one")),
+        )
     each = find_task(plan, 1).runs[0]
-    write_journal(there, build_planned_result(plan, each, 100.0), without=("exit",))  # it is still made
+    write_journal(
+        there, build_planned_result(plan, each, 100.0), without=("exit",)
+    )  # it is still made
     make_database(home)
     done = tfbench("import", *map(str, there.journals.glob("*.jsonl")))
     assert done.exit_code == 0, done.stderr
     assert len(home.run_ids()) == 4
     rows = json.loads(tfbench("compare", "--sweep", planned, "--format", "json").stdout)["rows"]
-    assert [[entry["status"] for entry in row["entries"]] for row in rows] == [["FINISHED"] * 2, ["MISSING"] * 2]
+    assert [[entry["status"] for entry in row["entries"]] for row in rows] == [
+        ["FINISHED"] * 2,
+        ["MISSING"] * 2,
+    ]
 
 
 def test_a_cluster_that_is_not_there_leaves_no_sweep(

@@ -1,4 +1,7 @@
-"""`tfbench crossover` and `tfbench sweep --refine`: values are added where the faster setup changes."""
+"""`tfbench crossover` and `tfbench sweep --refine`.
+
+Values are added where the faster setup changes.
+"""
 
 import json
 from collections.abc import Callable
@@ -18,7 +21,18 @@ MakeRuns = Callable[..., PlantedRuns]
 TRUTH = 2000 / 3  # where the planted costs of both setups are equal
 RECIPE = ("mnist_mlp", "--data", "synthetic")
 SEARCH = ("crossover", *RECIPE, "--vary", f"{KEY}=1..4096", "--between", *SETUPS, "--repeats", "2")
-AS_SWEEP = ("sweep", *RECIPE, "--vary", f"{KEY}=1..4096", "--setup", SETUPS[0], "--setup", SETUPS[1], "--repeats", "2")
+AS_SWEEP = (
+    "sweep",
+    *RECIPE,
+    "--vary",
+    f"{KEY}=1..4096",
+    "--setup",
+    SETUPS[0],
+    "--setup",
+    SETUPS[1],
+    "--repeats",
+    "2",
+)
 
 
 def read(done: Any, exit_code: int = 0) -> Any:
@@ -34,25 +48,36 @@ def test_the_planted_crossover_is_found(tfbench: Cli, fake: MakeRuns) -> None:
     assert crossing["low"] <= TRUTH <= crossing["high"] and crossing["second_leads_above"]
     assert crossing["value"] == pytest.approx(TRUTH, rel=0.05)
     values = [point["value"] for point in found["points"]]
-    assert values == sorted(values) and not any(value % 2 for value in values)  # a batch divides among two replicas
+    assert values == sorted(values) and not any(
+        value % 2 for value in values
+    )  # a batch divides among two replicas
     assert 5 < len(values) <= 15 and len(runs.requests) == 4 * len(values)
     assert [row["global_batch_size"] for row in found["comparison"]["rows"]] == values
     assert {request.recipe.measurement.seconds for request in runs.requests} == {2.0}
     _, _, verdict = tfbench(*SEARCH).stdout.partition("\nVerdict\n")
     crossing, best = (" ".join(text.split()) for text in verdict.split("\n- ", 2)[:2])
     assert "overtakes" in crossing and best.startswith("Use ")
-    assert crossing.removeprefix("- ") == read(tfbench("compare", "--sweep", "@last", "--format", "json"))["verdict"][0]
+    assert (
+        crossing.removeprefix("- ")
+        == read(tfbench("compare", "--sweep", "@last", "--format", "json"))["verdict"][0]
+    )
 
 
 def test_a_sweep_that_refines_makes_the_same_runs(tfbench: Cli, fake: MakeRuns) -> None:
-    values = [point["value"] for point in read((fake(), tfbench(*SEARCH, "--format", "json"))[1])["points"]]
+    values = [
+        point["value"]
+        for point in read((fake(), tfbench(*SEARCH, "--format", "json"))[1])["points"]
+    ]
     fake()
     swept = read(tfbench(*AS_SWEEP, "--refine", "10", "--format", "json"))
     assert [row["global_batch_size"] for row in swept["rows"]] == values
     few = read(tfbench(*AS_SWEEP, "--refine", "2", "--format", "json"))
     assert len(few["rows"]) == 5 + 2
     on_machines = tfbench("sweep", "--resume", "@last", "--ray", "auto")
-    assert (on_machines.exit_code, "--ray cannot resume a sweep with --refine" in on_machines.stderr) == (2, True)
+    assert (
+        on_machines.exit_code,
+        "--ray cannot resume a sweep with --refine" in on_machines.stderr,
+    ) == (2, True)
     assert len(read(tfbench(*AS_SWEEP, "--format", "json"))["rows"]) == 5
 
 
@@ -71,7 +96,9 @@ def test_values_may_be_listed_and_all_items_of_a_list_are_set(tfbench: Cli, fake
 def test_a_size_that_fails_bounds_the_range(tfbench: Cli, fake: MakeRuns) -> None:
     fake(lambda batch, strategy: "FAILED" if batch > 900 and strategy == "mirrored" else None)
     found = read(tfbench(*SEARCH, "--format", "json"))
-    assert 800 < found["largest_fit"] <= 900 < min(failure["value"] for failure in found["failures"])
+    assert (
+        800 < found["largest_fit"] <= 900 < min(failure["value"] for failure in found["failures"])
+    )
     assert found["failures"][0]["reason"] == f"{SETUPS[1]}: FAILED: out of memory"
     assert len(found["crossings"]) == 1
 
@@ -99,5 +126,7 @@ def test_one_that_was_stopped_is_resumed_to_the_same_end(
     assert len(results) == num_made - 1 < len(list_planned_runs(plan))
     swept = read(tfbench("sweep", "--resume", "@last", "--format", "json"))
     assert (swept["num_left"], swept["num_failed"]) == (0, 0)
-    assert [row["global_batch_size"] for row in swept["rows"]] == [point["value"] for point in whole["points"]]
+    assert [row["global_batch_size"] for row in swept["rows"]] == [
+        point["value"] for point in whole["points"]
+    ]
     assert len(runs.requests) == 1 + swept["num_runs"]  # the one that was stopped is made again

@@ -20,7 +20,10 @@ TRACKED = TrackedRun(tracking_uri="sqlite:////mlruns/mlflow.db", experiment_id="
 
 
 class Profiles:
-    """Stands in for the measuring processes, which end by kind as `fates` says: with an error, or killed."""
+    """Stands in for the measuring processes, which end by kind as `fates` says.
+
+    With an error, or killed.
+    """
 
     def __init__(self) -> None:
         self.requests: list[RunRequest] = []
@@ -37,9 +40,17 @@ class Profiles:
         fate = self.fates.get(self.kinds[-1])
         if isinstance(fate, Exception):
             raise fate
-        result = build_profile_run(request, **({"exit": KILLED, "stage": "timing in turns"} if fate else {}))
+        result = build_profile_run(
+            request, **({"exit": KILLED, "stage": "timing in turns"} if fate else {})
+        )
         summary, journal = summarize_run(result), Path("run.jsonl")
-        run = Run(result=result, summary=summary, tracked=TRACKED, journal=journal, was_interrupted=bool(fate))
+        run = Run(
+            result=result,
+            summary=summary,
+            tracked=TRACKED,
+            journal=journal,
+            was_interrupted=bool(fate),
+        )
         observer.finish(run)
         return run
 
@@ -56,25 +67,43 @@ def profile(tfbench: Cli, *arguments: str) -> Any:
     return tfbench("profile", "mnist_mlp", "--data", "synthetic", *arguments)
 
 
-def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(tfbench: Cli, profiles: Profiles) -> None:
+def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(
+    tfbench: Cli, profiles: Profiles
+) -> None:
     done = profile(tfbench, "--trace")
     assert (done.exit_code, done.stderr, profiles.kinds) == (0, "", ["step", "trace"])
     assert len({request.run_id for request in profiles.requests}) == 2
 
 
 def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -> None:
-    arguments = ("--seconds", "1.5m", "--global-batch-size", "8", "--devices", "cpu:0", "--strategy", "one_device")
-    assert profile(tfbench, *arguments, "--run-timeout", "1.5h", "--memory-limit", "512MiB").exit_code == 0
+    arguments = (
+        "--seconds",
+        "1.5m",
+        "--global-batch-size",
+        "8",
+        "--devices",
+        "cpu:0",
+        "--strategy",
+        "one_device",
+    )
+    assert (
+        profile(tfbench, *arguments, "--run-timeout", "1.5h", "--memory-limit", "512MiB").exit_code
+        == 0
+    )
     (request,) = profiles.requests
     assert request.profile == ProfileRequest(kind="step", seconds=90.0)
     assert request.name == "mnist_mlp-1000x1000-b8-one_device-cpu:0-profile"
     assert request.recipe.training.global_batch_size == 8
     assert profiles.limits == [RunLimits(timeout_seconds=5400.0, memory_bytes=2**29)]
     profile(tfbench)
-    assert [request.profile for request in profiles.requests[1:]] == [ProfileRequest(kind="step", seconds=20.0)]
+    assert [request.profile for request in profiles.requests[1:]] == [
+        ProfileRequest(kind="step", seconds=20.0)
+    ]
 
 
-def test_json_is_one_document_with_null_for_what_was_not_asked_for(tfbench: Cli, profiles: Profiles) -> None:
+def test_json_is_one_document_with_null_for_what_was_not_asked_for(
+    tfbench: Cli, profiles: Profiles
+) -> None:
     done = profile(tfbench, "--trace", "--format", "json")
     document = json.loads(done.stdout)
     assert list(document) == ["format_version", "profile", "trace"]
@@ -93,7 +122,9 @@ def test_a_rejected_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> Non
     assert "a profile is of the step of one replica." in json.loads(done.stdout)["error"]["message"]
 
 
-def test_a_rejection_after_the_first_profile_costs_only_its_own(tfbench: Cli, profiles: Profiles) -> None:
+def test_a_rejection_after_the_first_profile_costs_only_its_own(
+    tfbench: Cli, profiles: Profiles
+) -> None:
     profiles.fates["trace"] = DeviceError("no profiler.")
     done = profile(tfbench, "--trace", "--format", "json")
     assert (done.exit_code, profiles.kinds) == (1, ["step", "trace"])

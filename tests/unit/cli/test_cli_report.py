@@ -31,7 +31,9 @@ def speed_of(planned: PlannedRun) -> float | str:
 def store(in_tmp_path: Path) -> Store:
     """The store in the current folder, with a sweep in it."""
     store = Store(Path("mlruns"))
-    write_sweep(store, build_plan(sweep_id="5eed", argv=("sweep", "test.toml", "--repeats", "2")), speed_of)
+    write_sweep(
+        store, build_plan(sweep_id="5eed", argv=("sweep", "test.toml", "--repeats", "2")), speed_of
+    )
     return store
 
 
@@ -66,7 +68,9 @@ def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: S
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("store", [("--store", "runs"), ("--store=runs",), ()])
-def test_a_report_is_made_again_from_the_store_of_its_sweep(in_tmp_path: Path, store: tuple[str, ...]) -> None:
+def test_a_report_is_made_again_from_the_store_of_its_sweep(
+    in_tmp_path: Path, store: tuple[str, ...]
+) -> None:
     plan = build_plan(argv=("sweep", *store, "--quick"))
     write_sweep(Store(Path("mlruns")), plan, lambda planned: 100.0)
     found = compare_stored(Store(Path("mlruns")))
@@ -81,7 +85,10 @@ def test_any_runs_make_a_report_with_the_commands_that_made_them(in_tmp_path: Pa
         environment = build_environment(keras="3.13.0" if index == 6 else "3.12.0")
         result = build_sized_result(index, environment=environment)
         argv = ("run", "mnist_mlp", "--name", "a b")
-        write_journal(store, dataclasses.replace(result, request=dataclasses.replace(result.request, argv=argv)))
+        write_journal(
+            store,
+            dataclasses.replace(result, request=dataclasses.replace(result.request, argv=argv)),
+        )
     comparison = compare_stored(store)
     contents = gather_contents(store, comparison, None, created=1.0)
     assert contents.environment and contents.environment.keras == "3.13.0"  # of the newest run
@@ -90,7 +97,13 @@ def test_any_runs_make_a_report_with_the_commands_that_made_them(in_tmp_path: Pa
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_sweep_of_which_nothing_was_measured_makes_a_report(tfbench: Cli, in_tmp_path: Path) -> None:
-    write_sweep(Store(Path("mlruns")), build_plan(setups=TWO_SETUPS[:1]), lambda planned: "timed out: it took longer")
+def test_a_sweep_of_which_nothing_was_measured_makes_a_report(
+    tfbench: Cli, in_tmp_path: Path
+) -> None:
+    write_sweep(
+        Store(Path("mlruns")),
+        build_plan(setups=TWO_SETUPS[:1]),
+        lambda planned: "timed out: it took longer",
+    )
     assert tfbench("report", "--sweep", "@last").exit_code == 0
     assert "timed out" in Path("tfbench-report.html").read_text()

@@ -32,18 +32,28 @@ def write_run(
     result = build_sized_result(index)
     named = dataclasses.replace(result.request.recipe, name=recipe)
     run_id = f"{index:x}" * 32
-    request = dataclasses.replace(result.request, run_id=run_id, created=created, tags=tags, recipe=named)
+    request = dataclasses.replace(
+        result.request, run_id=run_id, created=created, tags=tags, recipe=named
+    )
     at(write_journal(store, dataclasses.replace(result, request=request), without=without))
     return request.run_id
 
 
 @pytest.fixture
 def store(in_tmp_path: Path) -> Store:
-    """A run, two repeats, a run that was killed, one under way, one that cannot be read, a sweep."""
+    """Returns a store with runs in every state, two repeats, and a sweep.
+
+    The states are finished, killed, under way and unreadable.
+    """
     store = Store(Path("mlruns"))
     write_run(store, 1, created=OLD, tags={})
     for index in (2, 3):
-        write_run(store, index, created=OLD + index, tags={"tfbench.group": "fade", "tfbench.repeat": str(index - 1)})
+        write_run(
+            store,
+            index,
+            created=OLD + index,
+            tags={"tfbench.group": "fade", "tfbench.repeat": str(index - 1)},
+        )
     write_run(store, 6, created=OLD + 6, tags={}, without=("exit", "finished"))
     write_run(store, 7, created=OLD + 7, tags={}, without=("exit", "finished"), at=hold)
     (store.journals / "8888.jsonl").write_text("nothing\n" * 3)
@@ -82,10 +92,14 @@ def test_a_sweep_without_all_of_its_runs_is_incomplete(tfbench: Cli, store: Stor
     path = store.root / "sweeps" / f"{build_plan().sweep_id}.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"results": record["results"][:1]}))
-    (sweep,) = (entry for entry in read(tfbench("runs", "--format", "json")) if entry["kind"] == "sweep")
+    (sweep,) = (
+        entry for entry in read(tfbench("runs", "--format", "json")) if entry["kind"] == "sweep"
+    )
     assert (sweep["status"], sweep["reason"], sweep["num_runs"]) == ("INCOMPLETE", "3 not made", 1)
     path.write_text("nothing\n")
-    (sweep,) = (entry for entry in read(tfbench("runs", "--format", "json")) if entry["kind"] == "sweep")
+    (sweep,) = (
+        entry for entry in read(tfbench("runs", "--format", "json")) if entry["kind"] == "sweep"
+    )
     assert (sweep["status"], sweep["num_runs"]) == ("UNREADABLE", 0)
 
 
@@ -94,12 +108,16 @@ def test_a_run_that_a_sweep_is_making_is_no_entry_of_its_own(tfbench: Cli, store
     write_run(store, 10, created=OLD, tags=tags, without=("exit", "finished"), at=hold)
     write_run(store, 11, created=OLD, tags=tags, without=("exit", "finished"))
     entries = read(tfbench("runs", "--format", "json"))
-    assert [(entry["kind"], entry["status"]) for entry in entries if entry["id"][0] in "ab"] == [("sweep", "RUNNING")]
+    assert [(entry["kind"], entry["status"]) for entry in entries if entry["id"][0] in "ab"] == [
+        ("sweep", "RUNNING")
+    ]
 
 
 def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Store) -> None:
     assert read(tfbench("runs", "--format", "json", "--recipe", "nothing")) == []
-    assert [entry["id"] for entry in read(tfbench("runs", "--format", "json", "--status", "killed"))] == ["6" * 32]
+    assert [
+        entry["id"] for entry in read(tfbench("runs", "--format", "json", "--status", "killed"))
+    ] == ["6" * 32]
     assert len(read(tfbench("runs", "--format", "json", "--limit", "2"))) == 2
     done = tfbench("runs", "--limit", "2")
     assert done.stdout.splitlines()[-1] == "and 4 more: --limit 6 shows them."
@@ -120,7 +138,9 @@ def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:
     head, end = done.stdout.split("\nFINISHED")
     assert "1" * 32 in head and "epoch  samples/s" in head
     assert re.search(r"\nSettings, as read back\n.*\n *compiler +graph", end, re.DOTALL)
-    assert "\nstep_time_median_seconds  " in end and "  Journal     mlruns/journals/" + "1" * 32 in end
+    assert (
+        "\nstep_time_median_seconds  " in end and "  Journal     mlruns/journals/" + "1" * 32 in end
+    )
     document = json.loads(tfbench("runs", "1111", "--format", "json").stdout)
     assert (document["id"], document["status"]) == ("1" * 32, "FINISHED")
     assert api.read_run("1111", store=store.root).document() == document

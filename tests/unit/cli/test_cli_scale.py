@@ -52,7 +52,9 @@ def test_each_replica_or_all_of_them_get_the_batch(
 ) -> None:
     runs = fake()
     secret = ("--set", 'recipe.source="http://me:secret@here"')
-    done = tfbench(*SCALE, "--replicas", "3,2", "--devices", "cpu", "--repeats", "1", *options.split(), *secret)
+    done = tfbench(
+        *SCALE, "--replicas", "3,2", "--devices", "cpu", "--repeats", "1", *options.split(), *secret
+    )
     assert (done.exit_code, done.stderr) == (0, "")
     assert [request.recipe.training.global_batch_size for request in runs.requests] == batches
     assert "Not comparable" not in done.stdout
@@ -61,13 +63,19 @@ def test_each_replica_or_all_of_them_get_the_batch(
     }
 
 
-def test_a_number_that_fails_is_a_result_and_the_document_has_all(tfbench: Cli, fake: MakeRuns) -> None:
+def test_a_number_that_fails_is_a_result_and_the_document_has_all(
+    tfbench: Cli, fake: MakeRuns
+) -> None:
     fake(lambda batch, strategy: "FAILED" if batch == 400 else None)
     done = tfbench(*SCALE, "--replicas", "1,2,4", "--devices", "cpu", "--weak", "--format", "json")
     document = json.loads(done.stdout)
     assert (done.exit_code, document["num_failed"], document["scaling"]["kind"]) == (1, 1, "weak")
     assert [point["num_replicas"] for point in document["scaling"]["points"]] == [1, 2]
-    assert [entry["reason"] for entry in document["rows"][0]["entries"]] == ["", "", "out of memory"]
+    assert [entry["reason"] for entry in document["rows"][0]["entries"]] == [
+        "",
+        "",
+        "out of memory",
+    ]
 
 
 def test_a_dry_run_tells_the_plan_and_makes_nothing(
@@ -75,9 +83,17 @@ def test_a_dry_run_tells_the_plan_and_makes_nothing(
 ) -> None:
     runs = fake()
     monkeypatch.setattr(devices, "count_gpus", lambda *backend: 0)
-    done = tfbench(*SCALE, "--replicas", "1,2", "--modes", "data,workers", "--dry-run", "--time-budget", "2m")
-    assert (done.exit_code, done.stderr) == (0, "")  # without a GPU, logical CPUs; a worker is a process
-    assert "setup       mirrored cpu:0,cpu:1\n  setup       multi_worker cpu:0 num_workers=2\n" in done.stdout
+    done = tfbench(
+        *SCALE, "--replicas", "1,2", "--modes", "data,workers", "--dry-run", "--time-budget", "2m"
+    )
+    assert (done.exit_code, done.stderr) == (
+        0,
+        "",
+    )  # without a GPU, logical CPUs; a worker is a process
+    assert (
+        "setup       mirrored cpu:0,cpu:1\n  setup       multi_worker cpu:0 num_workers=2\n"
+        in done.stdout
+    )
     assert "3 setups x 3 rounds = 9 runs" in done.stdout
     assert (runs.requests, list(Path().iterdir())) == ([], [])
 
@@ -87,7 +103,18 @@ def test_each_mode_has_a_setup_at_each_number_of_devices(
 ) -> None:
     runs = fake()
     monkeypatch.setattr(plan, "is_installed", lambda backend: True)
-    arguments = ("--replicas", "2", "--devices", "cpu", "--backend", "jax", "--modes", "hybrid,data", "--repeats", "1")
+    arguments = (
+        "--replicas",
+        "2",
+        "--devices",
+        "cpu",
+        "--backend",
+        "jax",
+        "--modes",
+        "hybrid,data",
+        "--repeats",
+        "1",
+    )
     done = tfbench(*SCALE, *arguments)
     assert (done.exit_code, done.stderr) == (0, "")
     assert [request.tags["tfbench.setup"] for request in runs.requests] == [
@@ -99,8 +126,13 @@ def test_each_mode_has_a_setup_at_each_number_of_devices(
 
 
 @pytest.mark.parametrize(
-    ("asked", "num_gpus", "found"), [("gpu", 0, "none"), ("gpu", 1, "1"), (None, 1, "1"), (None, 3, "3")]
+    ("asked", "num_gpus", "found"),
+    [("gpu", 0, "none"), ("gpu", 1, "1"), (None, 1, "1"), (None, 3, "3")],
 )
-def test_more_gpus_than_there_are_are_rejected(asked: str | None, num_gpus: int, found: str) -> None:
-    with pytest.raises(DeviceError, match=f"--replicas 4 needs GPUs, but TensorFlow sees {found}. `tfbench dev"):
+def test_more_gpus_than_there_are_are_rejected(
+    asked: str | None, num_gpus: int, found: str
+) -> None:
+    with pytest.raises(
+        DeviceError, match=f"--replicas 4 needs GPUs, but TensorFlow sees {found}. `tfbench dev"
+    ):
         choose_kind(asked, (1, 2, 4), num_gpus)

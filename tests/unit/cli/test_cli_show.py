@@ -21,7 +21,13 @@ SUMS = {
     "training_flops_per_sample": 319_600,
     "notes": [],
 }
-DENSE = {"name": "dense", "kind": "Dense", "output_shape": [100], "num_outputs": 100, "input_shape": [28, 28, 1]}
+DENSE = {
+    "name": "dense",
+    "kind": "Dense",
+    "output_shape": [100],
+    "num_outputs": 100,
+    "input_shape": [28, 28, 1],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +49,17 @@ def test_show_prints_layers_and_sums_below_what_the_recipe_is(
     done = tfbench("show", "mnist_hidden100_mlp", "--set", "training.global_batch_size=10")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0].endswith("(mnist_hidden100_mlp)")
-    assert "\n  data        mnist: samples of 28x28x1, values 0 to 1, 10 classes; 60,000 to train," in done.stdout
+    assert (
+        "\n  data        mnist: samples of 28x28x1, values 0 to 1, 10 classes; 60,000 to train,"
+        in done.stdout
+    )
     assert ["dense", "100", "100", "28x28x1"] in [line.split() for line in done.stdout.splitlines()]
     assert done.stdout.endswith("  step        3.196 MFLOP (training x 10 samples)\n")
 
 
-def test_the_process_that_is_asked_gets_the_recipe_as_resolved_and_no_gpu(tfbench: Cli, asked: list[Any]) -> None:
+def test_the_process_that_is_asked_gets_the_recipe_as_resolved_and_no_gpu(
+    tfbench: Cli, asked: list[Any]
+) -> None:
     tfbench("show", "mnist_mlp", "--set", "model.hidden_units=[7]")
     assert json.loads(asked[0]["input"])["tables"]["model"] == {"name": "mlp"} | {
         "hidden_units": [7],
@@ -68,15 +79,28 @@ def test_show_gives_the_layers_and_the_recipe_as_json(tfbench: Cli, asked: list[
 
 def test_a_recipe_is_printed_with_the_addresses_that_it_has(tfbench: Cli) -> None:
     source = "https://example.org/p?key=value, http://me:word@host/x \x9b\u202e"
-    shown = tfbench("show", "mnist_mlp", "--set", f"recipe.source={json.dumps(source)}", "--toml").stdout
+    shown = tfbench(
+        "show", "mnist_mlp", "--set", f"recipe.source={json.dumps(source)}", "--toml"
+    ).stdout
     assert tomllib.loads(shown)["recipe"]["source"] == source
     assert "\x9b" not in shown
     assert "\u202e" not in shown
 
 
-def test_a_network_that_cannot_be_built_is_one_message_and_exit_code_2(tfbench: Cli, child: Child) -> None:
-    child({"error": {"type": "RecipeError", "message": "model.first_map: needs images of 224x224."}})
-    assert tfbench("show", "mnist_mlp") == (2, "", "Error: model.first_map: needs images of 224x224.\n")
+def test_a_network_that_cannot_be_built_is_one_message_and_exit_code_2(
+    tfbench: Cli, child: Child
+) -> None:
+    child(
+        {"error": {"type": "RecipeError", "message": "model.first_map: needs images of 224x224."}}
+    )
+    assert tfbench("show", "mnist_mlp") == (
+        2,
+        "",
+        "Error: model.first_map: needs images of 224x224.\n",
+    )
     child(None)
     done = tfbench("show", "mnist_mlp")
-    assert (done.exit_code, "mnist_mlp: the network was not built within 300 s." in done.stderr) == (2, True)
+    assert (
+        done.exit_code,
+        "mnist_mlp: the network was not built within 300 s." in done.stderr,
+    ) == (2, True)

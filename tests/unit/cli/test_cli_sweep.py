@@ -24,7 +24,10 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: F
     done = tfbench(*SWEEP, "--repeats", "2")
     assert (done.exit_code, done.stderr) == (0, "")
     assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
-    rounds = [(request.tags["tfbench.round"], request.recipe.measurement.checks) for request in runs.requests]
+    rounds = [
+        (request.tags["tfbench.round"], request.recipe.measurement.checks)
+        for request in runs.requests
+    ]
     assert set(rounds) == {("1", True), ("2", False)}
     lines = done.stdout.splitlines()
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
@@ -37,7 +40,9 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: F
     assert "Verdict" in lines
 
 
-def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(tfbench: Cli, fake: Fake) -> None:
+def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
+    tfbench: Cli, fake: Fake
+) -> None:
     runs = fake()
     budget = (*SWEEP, "--time-budget", "1s")
     done = tfbench(*budget)
@@ -54,7 +59,9 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Fake) -> No
     assert done.exit_code == 0
     recipes = [request.recipe for request in runs.requests]
     assert len(recipes) == 12
-    assert {(recipe.measurement.seconds, recipe.measurement.checks) for recipe in recipes} == {(0.5, False)}
+    assert {(recipe.measurement.seconds, recipe.measurement.checks) for recipe in recipes} == {
+        (0.5, False)
+    }
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
     assert "Before you decide, repeat the command with --repeats 6 --seconds 5." in done.stdout
@@ -62,10 +69,22 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Fake) -> No
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Fake) -> None:
     runs = fake()
-    arguments = ("--vary", "model.units=3,4", "--setup", "default cpu:0", "--repeats", "1", "--seconds", "3")
+    arguments = (
+        "--vary",
+        "model.units=3,4",
+        "--setup",
+        "default cpu:0",
+        "--repeats",
+        "1",
+        "--seconds",
+        "3",
+    )
     assert tfbench("sweep", "sine_lstm", "--quick", *arguments).exit_code == 0
     recipes = [request.recipe for request in runs.requests]
-    assert [(recipe.name, recipe.model.options["units"]) for recipe in recipes] == [("sine_lstm", 3), ("sine_lstm", 4)]
+    assert [(recipe.name, recipe.model.options["units"]) for recipe in recipes] == [
+        ("sine_lstm", 3),
+        ("sine_lstm", 4),
+    ]
     assert {recipe.measurement.seconds for recipe in recipes} == {3.0}
 
 
@@ -79,13 +98,19 @@ def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Fake) ->
     ],
 )
 def test_without_setups_what_is_there_is_compared(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_gpus: int, setups: list[str]
+    tfbench: Cli,
+    in_tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    num_gpus: int,
+    setups: list[str],
 ) -> None:
     monkeypatch.setattr(plan, "count_gpus", lambda backend: num_gpus)
     for arguments in (("mnist_mlp", "--vary", f"{KEY}=32,128"), ("--quick",)):
         done = tfbench("sweep", *arguments, "--dry-run")
         assert done.exit_code == 0
-        assert done.stderr.startswith("Warning: left out: mirrored gpu:0,gpu:1,gpu:2: ") == (num_gpus == 3)
+        assert done.stderr.startswith("Warning: left out: mirrored gpu:0,gpu:1,gpu:2: ") == (
+            num_gpus == 3
+        )
         assert re.findall("^  setup       (.*)$", done.stdout, re.MULTILINE) == setups
         assert "only one setup" not in done.stdout
 
@@ -93,8 +118,16 @@ def test_without_setups_what_is_there_is_compared(
 @pytest.mark.parametrize(
     ("arguments", "setup", "left_out"),
     [
-        (("--vary", f"{KEY}=1,8"), "default cpu:0", "Warning: left out: mirrored cpu:0,cpu:1: training."),
-        (("--set", "training.compiler=xla"), "default cpu:0", "Warning: left out: mirrored cpu:0,cpu:1: training."),
+        (
+            ("--vary", f"{KEY}=1,8"),
+            "default cpu:0",
+            "Warning: left out: mirrored cpu:0,cpu:1: training.",
+        ),
+        (
+            ("--set", "training.compiler=xla"),
+            "default cpu:0",
+            "Warning: left out: mirrored cpu:0,cpu:1: training.",
+        ),
         (("--setup", "one_device cpu:0"), "one_device cpu:0", ""),
         (("--set", "distribution.strategy=one_device"), "one_device", ""),
     ],
@@ -118,16 +151,22 @@ def test_one_setup_is_said_to_compare_nothing(
 def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Fake) -> None:
     runs = fake(lambda batch, strategy: "FAILED" if (batch, strategy) == (64, "mirrored") else None)
     done = tfbench(*SWEEP, "--full", "--repeats", "2", "--format", "json")
-    assert done.exit_code == 1 and not any(request.recipe.measurement.is_limited for request in runs.requests)
+    assert done.exit_code == 1 and not any(
+        request.recipe.measurement.is_limited for request in runs.requests
+    )
     document = json.loads(done.stdout)
     assert (document["num_runs"], document["num_left"], document["num_failed"]) == (8, 0, 1)
     outcomes = [[entry["status"] for entry in row["entries"]] for row in document["rows"]]
     assert outcomes == [["FINISHED", "FINISHED"], ["FINISHED", "FAILED"]]
     assert "mirrored cpu:0,cpu:1: FAILED: out of memory" in done.stderr
-    assert "cpu:0,cpu:1, round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
+    assert (
+        "cpu:0,cpu:1, round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
+    )
 
 
-def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(tfbench: Cli, fake: Fake) -> None:
+def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
+    tfbench: Cli, fake: Fake
+) -> None:
     uri = "http://bench:5000"
     fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP, "--repeats", "1", "--tracking-uri", uri, "--experiment", "mine")
@@ -136,23 +175,33 @@ def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again
     assert (done.exit_code, runs.places) == (2, [])
     assert f"Runs of this store are tracked at {uri}." in done.stderr
     again = ("sweep", "--resume", "@last", "--tracking-uri", uri)
-    for options, place in (((), (uri, "mine")), (("--experiment", "other"), (uri, "other")), ((), (uri, "other"))):
+    for options, place in (
+        ((), (uri, "mine")),
+        (("--experiment", "other"), (uri, "other")),
+        ((), (uri, "other")),
+    ):
         runs = fake(lambda batch, strategy: "STOPPED")
         assert tfbench(*again, *options).exit_code == 130
         assert runs.places == [place]
 
 
 @pytest.mark.parametrize("varied", ["model.name=mlp,os:system", "dataset.name=mnist,os:stat"])
-def test_code_at_any_point_is_allowed_by_the_user(tfbench: Cli, in_tmp_path: Path, varied: str) -> None:
+def test_code_at_any_point_is_allowed_by_the_user(
+    tfbench: Cli, in_tmp_path: Path, varied: str
+) -> None:
     assert tfbench("sweep", "mnist_mlp", "--vary", varied, "--dry-run").exit_code == 2
-    assert tfbench("sweep", "mnist_mlp", "--vary", varied, "--allow-code", "--dry-run").exit_code == 0
+    assert (
+        tfbench("sweep", "mnist_mlp", "--vary", varied, "--allow-code", "--dry-run").exit_code == 0
+    )
 
 
 def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Fake) -> None:
     runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP)
     (record,) = Path("mlruns/sweeps").glob("*.json")
-    record.write_text(record.read_text(encoding="utf-8").replace('"name":"mlp"', '"name":"os:system"'), "utf-8")
+    record.write_text(
+        record.read_text(encoding="utf-8").replace('"name":"mlp"', '"name":"os:system"'), "utf-8"
+    )
     num_runs = len(runs.requests)
     for options in ((), ("--dry-run",)):
         done = tfbench("sweep", "--resume", "@last", *options)
@@ -185,9 +234,13 @@ def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Fake) -> None:
     for row in found["rows"]:
         once, again = row["entries"]
         assert again["setup"] == f"{once['setup']} again"
-        assert again["speedup"]["ratio"] == pytest.approx(1.0, abs=0.01)  # planted speeds are off by 0.1 %
+        assert again["speedup"]["ratio"] == pytest.approx(
+            1.0, abs=0.01
+        )  # planted speeds are off by 0.1 %
         assert again["speedup"]["judgement"] == "no measurable difference"
     assert found["verdict"][0].startswith("Largest difference by chance: ")
-    assert re.search(r" Such runs do not show differences below 0\.\d+ % at batch (32|64)\.", found["verdict"][0])
+    assert re.search(
+        r" Such runs do not show differences below 0\.\d+ % at batch (32|64)\.", found["verdict"][0]
+    )
     again = json.loads(tfbench("compare", "--sweep", "@last", "--format", "json").stdout)
     assert again["rows"] == found["rows"]

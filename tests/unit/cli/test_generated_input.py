@@ -1,4 +1,7 @@
-"""Whatever is given, a command does what it says, or says what is wrong: recipes and command lines by generation."""
+"""Whatever is given, a command does what it says, or says what is wrong.
+
+Recipes and command lines by generation.
+"""
 
 import dataclasses
 import io
@@ -29,14 +32,23 @@ from tfbench.schema import read_json
 from tfbench.store.store import Store
 from tfbench.wording import LONGEST_LINE
 
-SHIPPED = {path.stem: tomllib.loads(path.read_text()) for path in sorted(files.shipped_folder().glob("*.toml"))}
+SHIPPED = {
+    path.stem: tomllib.loads(path.read_text())
+    for path in sorted(files.shipped_folder().glob("*.toml"))
+}
 
 
 def paths_in(value: Any, steps: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yields where in a recipe's tables something is."""
     if steps:
         yield steps
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for step, element in inner:
         yield from paths_in(element, (*steps, step))
 
@@ -109,7 +121,9 @@ def command_lines(draw: Callable[..., Any]) -> list[str]:
         elif parameter.is_flag:
             line.append(parameter.opts[0])
         else:
-            line += draw(st.sampled_from([[parameter.opts[0], value], [f"{parameter.opts[-1]}={value}"]]))
+            line += draw(
+                st.sampled_from([[parameter.opts[0], value], [f"{parameter.opts[-1]}={value}"]])
+            )
     return line + draw(st.lists(words, max_size=1))
 
 

@@ -1,4 +1,7 @@
-"""What no command can do is rejected before anything is measured or written, in words that name the fault."""
+"""Impossible requests are rejected before anything is measured or written.
+
+The message names the fault.
+"""
 
 import shlex
 import stat
@@ -70,37 +73,67 @@ REJECTED = {
     "run mine.toml --data-dir ~nobody-of-that-name/x": "no such home directory",
     "run mine.toml --store 'what?'": "'?'",
     "run mine.toml --tracking-uri foo://host": "tracking URI of foo",
-    "run mine.toml --until-precise 200%": "more than 0 and at most 0.99, such as 2% or 0.02. Received: 200%",
-    "run mine.toml --until-precise 2% --repeats 2": "--repeats: must be 3 or more with --until-precise. Received: 2.",
+    "run mine.toml --until-precise 200%": (
+        "more than 0 and at most 0.99, such as 2% or 0.02. Received: 200%"
+    ),
+    "run mine.toml --until-precise 2% --repeats 2": (
+        "--repeats: must be 3 or more with --until-precise. Received: 2."
+    ),
     "run mine.toml --vary-seed": "--vary-seed needs --repeats or --until-precise",
     "run --resume @last --repeats 3": "--resume continues one run as it was: leave --repeats out.",
     "sweep": "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none.",
-    "sweep mine.toml --full --seconds 3": "--full trains to the recipe's epochs: leave --seconds out",
-    "sweep mine.toml --run-timeout 0": "must be more than 0 and at most 1e+09, such as 90s, 10m or 1.5h",
+    "sweep mine.toml --full --seconds 3": (
+        "--full trains to the recipe's epochs: leave --seconds out"
+    ),
+    "sweep mine.toml --run-timeout 0": (
+        "must be more than 0 and at most 1e+09, such as 90s, 10m or 1.5h"
+    ),
     "sweep mine.toml --run-timeout 1d": "such as 90s, 10m or 1.5h",
     "sweep mine.toml --resume @last": "--resume uses the plan of the sweep: leave RECIPE out",
     "sweep --resume @last --store empty": "sweep '@last': not in store empty.",
-    "sweep mine.toml --vary training.global_batch_size=32,70000": "must be at most 60000, the training samples",
+    "sweep mine.toml --vary training.global_batch_size=32,70000": (
+        "must be at most 60000, the training samples"
+    ),
     "sweep mine.toml --setup default --plan x --ray auto": "--ray and --plan exclude each other",
     "sweep mine.toml --setup default --plan x --time-budget 5m": "leave --time-budget out",
     "sweep mine.toml --setup default --plan there.toml": "there.toml: is there already.",
     "sweep mine.toml --plan x": "Missing option '--setup'",
     "sweep --task 0": "--task makes a task of a plan",
-    "sweep --plan x --task 0 --dry-run --setup default --resume abc": "leave --setup, --dry-run, --resume out.",
-    "sweep mine.toml --refine 3 --vary model.hidden_units=[[1,2],[3,4]]": "--refine needs one --vary of whole numbers",
+    "sweep --plan x --task 0 --dry-run --setup default --resume abc": (
+        "leave --setup, --dry-run, --resume out."
+    ),
+    "sweep mine.toml --refine 3 --vary model.hidden_units=[[1,2],[3,4]]": (
+        "--refine needs one --vary of whole numbers"
+    ),
     "sweep mine.toml --refine 3 --vary training.global_batch_size=1..8 --aa": "leave --refine out",
-    "crossover mine.toml --vary training.global_batch_size=1..8 --setup default": "Name the two setups",
-    "crossover mine.toml --vary training.global_batch_size=1..8 --between default default": "both setups are",
-    "crossover mine.toml --vary training.precision=1..8 --between default one_device": "precision: must be one of",
+    "crossover mine.toml --vary training.global_batch_size=1..8 --setup default": (
+        "Name the two setups"
+    ),
+    "crossover mine.toml --vary training.global_batch_size=1..8 --between default default": (
+        "both setups are"
+    ),
+    "crossover mine.toml --vary training.precision=1..8 --between default one_device": (
+        "precision: must be one of"
+    ),
     "crossover mine.toml --vary training.global_batch_size=8..8 --between default 'mirrored cpu:0,cpu:1'": (
         "two or more multiples of 2"
     ),
-    "scale mine.toml --replicas 2 --modes data,layers": "--modes: must be some of data,workers,model,hybrid.",
-    "scale mine.toml --replicas 2 --modes data,model": "strategy model: not on backend tensorflow: ",
-    "scale mine.toml --replicas 1": "--replicas: must be numbers such as 1,2,4, one of them above 1. Received: 1.",
+    "scale mine.toml --replicas 2 --modes data,layers": (
+        "--modes: must be some of data,workers,model,hybrid."
+    ),
+    "scale mine.toml --replicas 2 --modes data,model": (
+        "strategy model: not on backend tensorflow: "
+    ),
+    "scale mine.toml --replicas 1": (
+        "--replicas: must be numbers such as 1,2,4, one of them above 1. Received: 1."
+    ),
     "scale mine.toml --devices cpu --replicas 1,128": "devices: cpu:0 to cpu:63. Received: 'cpu:",
-    "scale mine.toml --devices cpu --replicas 2 --set training.compiler=xla": "XLA cannot compile a step over several",
-    "run mine.toml --strategy mirrored --workers 2": "--strategy multi_worker has: leave --workers out",
+    "scale mine.toml --devices cpu --replicas 2 --set training.compiler=xla": (
+        "XLA cannot compile a step over several"
+    ),
+    "run mine.toml --strategy mirrored --workers 2": (
+        "--strategy multi_worker has: leave --workers out"
+    ),
     "run mine.toml --strategy multi_worker": "--workers N starts them on this machine",
     "run mine.toml --strategy multi_worker --coordinator a:1,b:1 --num-workers 2 --worker-index 1 --fast": (
         "on several machines, a command makes one run: leave --fast out."
@@ -122,9 +155,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_in(folder: Path) -> dict[str, tuple[int, int]]:
-    """Returns the size and the time of each file; summaries of runs may be made when these are looked at."""
-    found = {str(path): path.stat() for path in folder.rglob("*") if not path.name.endswith(".brief.json")}
-    return {name: (one.st_size, one.st_mtime_ns) for name, one in found.items() if not stat.S_ISDIR(one.st_mode)}
+    """Returns the size and the time of each file.
+
+    Summaries of runs may be made when these are looked at.
+    """
+    found = {
+        str(path): path.stat()
+        for path in folder.rglob("*")
+        if not path.name.endswith(".brief.json")
+    }
+    return {
+        name: (one.st_size, one.st_mtime_ns)
+        for name, one in found.items()
+        if not stat.S_ISDIR(one.st_mode)
+    }
 
 
 @pytest.mark.parametrize("line", REJECTED)

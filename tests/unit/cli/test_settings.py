@@ -15,7 +15,9 @@ def test_a_variable_counts_unless_an_option_is_given(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = FakeRuns(100.0)
-    monkeypatch.setattr("tfbench.runs.run_maker.RunMaker.make", lambda maker, request, *rest: runs(request))
+    monkeypatch.setattr(
+        "tfbench.runs.run_maker.RunMaker.make", lambda maker, request, *rest: runs(request)
+    )
     monkeypatch.setenv("TFBENCH_DATA_DIR", "/of/variable")
     for options, found in (((), "/of/variable"), (("--data-dir", "/of/option"), "/of/option")):
         assert tfbench("run", "mnist_mlp", "--format", "json", *options).exit_code == 0
@@ -46,4 +48,6 @@ def test_a_file_that_is_not_valid_is_named_with_what_is_wrong(
 
 def test_a_file_that_cannot_be_read_is_named(tfbench: Cli, settings: Path) -> None:
     settings.mkdir()
-    assert tfbench("compare", "--all").stderr == f"Error: {settings}: cannot be read: Is a directory\n"
+    assert (
+        tfbench("compare", "--all").stderr == f"Error: {settings}: cannot be read: Is a directory\n"
+    )

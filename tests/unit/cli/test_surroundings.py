@@ -1,4 +1,4 @@
-"""What a process is given and cannot use is said in one line, and a request to stop ends it in one line."""
+"""A command ends in one line on unusable surroundings or a request to stop."""
 
 import json
 import os
@@ -18,8 +18,12 @@ Cli = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
-def python(code: str, *arguments: str | bytes, **options: Any) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=False, **options)
+def python(
+    code: str, *arguments: str | bytes, **options: Any
+) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, check=False, **options
+    )
 
 
 START = "from tfbench.__main__ import main\nmain()"
@@ -69,14 +73,19 @@ sys.meta_path.insert(0, Finder())
     assert (done.returncode, done.stderr) == (130, b"")
 
 
-def test_a_recovery_that_is_stopped_says_how_to_go_on(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recovery_that_is_stopped_says_how_to_go_on(
+    tfbench: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stop(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tfbench.runs.recovery.recover", stop)
     done = tfbench("recover", "--tracking-uri", "http://u:p@h")
     assert (done.exit_code, done.stdout) == (130, "")
-    assert "`tfbench recover --tracking-uri 'http://u:***@h'` goes on where it was stopped." in done.stderr
+    assert (
+        "`tfbench recover --tracking-uri 'http://u:***@h'` goes on where it was stopped."
+        in done.stderr
+    )
 
 
 def test_an_argument_that_is_no_text_is_rejected() -> None:
@@ -92,19 +101,25 @@ def test_a_current_folder_that_is_gone_is_rejected(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert tfbench("list").stderr.startswith("Error: the current folder cannot be used: No such file or directory.")
+    assert tfbench("list").stderr.startswith(
+        "Error: the current folder cannot be used: No such file or directory."
+    )
 
 
 @pytest.mark.parametrize("home", ["me", "/nonexistent", None])
 def test_a_home_that_is_none_stops_no_command_and_is_not_made(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None
 ) -> None:
-    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])  # as of a user whom the system does not know
+    monkeypatch.setattr(
+        "pwd.getpwuid", lambda uid: {}[uid]
+    )  # as of a user whom the system does not know
     for name in ("XDG_CONFIG_HOME", "TFBENCH_CACHE_DIR", "HOME"):
         monkeypatch.delenv(name)
     if home is not None:
         monkeypatch.setenv("HOME", home)
-    assert "no runs to compare" in tfbench("compare", "--all").stderr  # by prices that may be below it
+    assert (
+        "no runs to compare" in tfbench("compare", "--all").stderr
+    )  # by prices that may be below it
     assert list(in_tmp_path.iterdir()) == []
 
 
@@ -116,7 +131,9 @@ def test_a_home_that_is_none_stops_no_command_and_is_not_made(
         ("RecipeError", "show mnist_mlp --set training.epochs=0 --format json"),
     ],
 )
-def test_an_error_is_the_one_document_where_one_was_asked_for(tfbench: Cli, kind: str, line: str) -> None:
+def test_an_error_is_the_one_document_where_one_was_asked_for(
+    tfbench: Cli, kind: str, line: str
+) -> None:
     done = tfbench(*line.split())
     assert done.exit_code == 2
     document = json.loads(done.stdout)

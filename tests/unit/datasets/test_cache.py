@@ -52,14 +52,21 @@ def load(data: Path) -> Splits:
 def digest(splits: Splits) -> str:
     """Returns a checksum of all that is loaded, with its order, types and shapes."""
     total = hashlib.sha256(repr((splits.spec, splits.source, splits.notes)).encode())
-    arrays = [array for split in (splits.train, splits.validation, splits.test) if split for array in split.arrays]
+    arrays = [
+        array
+        for split in (splits.train, splits.validation, splits.test)
+        if split
+        for array in split.arrays
+    ]
     for array in arrays if splits.mean is None else [*arrays, splits.mean]:
         total.update(repr((array.dtype.str, array.shape)).encode() + array.tobytes())
     return total.hexdigest()
 
 
 def entries(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.name != ".lock") if folder.exists() else []
+    return (
+        sorted(path for path in folder.iterdir() if path.name != ".lock") if folder.exists() else []
+    )
 
 
 def test_samples_are_those_that_decoding_gives_byte_for_byte(
@@ -74,9 +81,16 @@ def test_samples_are_those_that_decoding_gives_byte_for_byte(
     assert (first.cache, second.cache) == ("written", "read")
     assert digest(without) == digest(first) == digest(second)
     assert all(len(path.name) == 32 for path in entries(folder))
-    for splits in (first, second):  # what training reads is as fast to read with the cache as without
+    for splits in (
+        first,
+        second,
+    ):  # what training reads is as fast to read with the cache as without
         inputs = splits.train.inputs
-        assert inputs.ctypes.data % ALIGNMENT == 0 and inputs.flags.writeable and not isinstance(inputs, np.memmap)
+        assert (
+            inputs.ctypes.data % ALIGNMENT == 0
+            and inputs.flags.writeable
+            and not isinstance(inputs, np.memmap)
+        )
 
 
 def test_data_is_found_by_its_contents_wherever_it_lies(tmp_path: Path) -> None:
@@ -109,7 +123,9 @@ def test_other_contents_of_the_same_size_and_time_are_decoded(tmp_path: Path) ->
         ("train.inputs.npy", lambda whole: whole.replace(b"}", b"{", 1)),
     ],
 )
-def test_a_damaged_folder_is_removed_and_written_anew(tmp_path: Path, folder: Path, name: str, damage: Any) -> None:
+def test_a_damaged_folder_is_removed_and_written_anew(
+    tmp_path: Path, folder: Path, name: str, damage: Any
+) -> None:
     write_data(tmp_path / "data")
     whole = digest(load(tmp_path / "data"))
     path = entries(folder)[0] / name
@@ -134,7 +150,9 @@ def test_without_room_for_it_samples_are_decoded_all_the_same(tmp_path: Path, fo
     assert load(tmp_path / "data").cache == "not written: File exists"
 
 
-def test_the_folder_is_where_the_user_keeps_such_things(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_folder_is_where_the_user_keeps_such_things(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert cache.find_folder() == tmp_path / "cache"
     monkeypatch.setenv("TFBENCH_CACHE_DIR", "~/kept")

@@ -37,7 +37,9 @@ def test_its_samples_are_those_in_the_files(folder: Path) -> None:
     for data_dir in (folder, folder.parent):
         splits = cifar10.load_splits(cifar10.Config(), str(data_dir))
         assert (splits.train.num_samples, splits.validation.num_samples) == (50_000, 10_000)
-        assert np.array_equal(splits.train.inputs[40_000:], images.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        assert np.array_equal(
+            splits.train.inputs[40_000:], images.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        )
         assert np.array_equal(splits.validation.targets, labels)
         assert splits.source == f"publisher's files, {folder}"
 
@@ -58,10 +60,22 @@ def test_a_damaged_file_is_named_and_a_pickle_calls_nothing(folder: Path) -> Non
 @pytest.mark.parametrize(
     ("key", "change", "found"),
     [
-        (b"data", lambda images: images / np.float32(255), "it has images of shape (10000, 3072), float32"),
-        (b"data", lambda images: np.ascontiguousarray(images.T), "it has images of shape (3072, 10000), uint8"),
+        (
+            b"data",
+            lambda images: images / np.float32(255),
+            "it has images of shape (10000, 3072), float32",
+        ),
+        (
+            b"data",
+            lambda images: np.ascontiguousarray(images.T),
+            "it has images of shape (3072, 10000), uint8",
+        ),
         (b"labels", lambda labels: labels[:1], "it has labels of shape (1,), int64"),
-        (b"labels", lambda labels: [float(label) for label in labels], "it has labels of shape (10000,), float64"),
+        (
+            b"labels",
+            lambda labels: [float(label) for label in labels],
+            "it has labels of shape (10000,), float64",
+        ),
     ],
 )
 def test_a_pickle_of_other_numbers_or_another_shape_is_rejected(
@@ -74,7 +88,10 @@ def test_a_pickle_of_other_numbers_or_another_shape_is_rejected(
     path.write_bytes(contents.replace(b"numpy._core", b"numpy.core"))
     with pytest.raises(DatasetError) as caught:
         cifar10._load_split([path])
-    assert str(caught.value) == f"{path}: cannot be read as a file of CIFAR-10 ({found}). Fetch it again."
+    assert (
+        str(caught.value)
+        == f"{path}: cannot be read as a file of CIFAR-10 ({found}). Fetch it again."
+    )
 
 
 def test_a_folder_without_all_of_them_is_left_to_others(folder: Path) -> None:

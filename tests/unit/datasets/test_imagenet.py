@@ -11,7 +11,10 @@ import tensorflow as tf
 from PIL import Image
 
 from tfbench.backends.array_feeding import ArrayFeeding
-from tfbench.backends.tensorflow.input_pipeline import broken_samples_named, build_validation_dataset
+from tfbench.backends.tensorflow.input_pipeline import (
+    broken_samples_named,
+    build_validation_dataset,
+)
 from tfbench.datasets import imagenet
 from tfbench.datasets.imagenet import read_array
 from tfbench.errors import DatasetError, RecipeError
@@ -30,8 +33,13 @@ def write_image(path: Path, brightness: int) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of two classes: 3 + 2 training images of brightness 10 to 50, and one validation image of each."""
-    for number, name in enumerate(["tench/b.JPEG", "tench/a.jpg", "tench/c.jpeg", "crane/a.png", "crane/b.jpg"]):
+    """A folder of two classes.
+
+    3 + 2 training images of brightness 10 to 50, and one validation image of each.
+    """
+    for number, name in enumerate(
+        ["tench/b.JPEG", "tench/a.jpg", "tench/c.jpeg", "crane/a.png", "crane/b.jpg"]
+    ):
         write_image(tmp_path / "train" / name, 10 * (number + 1))
     (tmp_path / "train" / "tench" / "notes.txt").write_text("no image")
     write_image(tmp_path / "val" / "tench" / "x.jpg", 200)
@@ -59,7 +67,9 @@ def test_classes_are_the_folders_in_the_order_of_their_names(folder: Path) -> No
     ((images, labels),) = build_validation_dataset(splits, batch_size=5, split="train")
     assert labels.numpy().tolist() == [0, 0, 1, 1, 1]
     assert images.shape == (5, 6, 6, 3)
-    expected = np.array([brightness_of[name] for name in names])[:, None] - np.array([123.68, 116.779, 103.939])
+    expected = np.array([brightness_of[name] for name in names])[:, None] - np.array(
+        [123.68, 116.779, 103.939]
+    )
     np.testing.assert_allclose(images.numpy()[:, 3, 3], expected, atol=1.5)  # JPEG
 
 
@@ -67,10 +77,14 @@ def test_classes_are_the_folders_in_the_order_of_their_names(folder: Path) -> No
 def test_an_image_is_resized_bilinearly_by_the_centres_of_pixels(
     tmp_path: Path, height: int, width: int, size: int
 ) -> None:
-    waves = np.sin(np.arange(height)[:, None, None] / 5 + np.arange(width)[None, :, None] / 7 + np.arange(3))
+    waves = np.sin(
+        np.arange(height)[:, None, None] / 5 + np.arange(width)[None, :, None] / 7 + np.arange(3)
+    )
     image = (127 + 100 * waves).astype(np.uint8)
     side = min(height, width)
-    square = tf.image.crop_to_bounding_box(image, (height - side) // 2, (width - side) // 2, side, side)
+    square = tf.image.crop_to_bounding_box(
+        image, (height - side) // 2, (width - side) // 2, side, side
+    )
     path = tmp_path / "image.png"
     path.write_bytes(tf.io.encode_png(image).numpy())
     read = read_array(str(path).encode(), size)
@@ -78,11 +92,17 @@ def test_an_image_is_resized_bilinearly_by_the_centres_of_pixels(
 
 
 @pytest.mark.parametrize("mode", ["1", "P", "RGBA", "I;16", "CMYK"])
-def test_an_image_of_any_mode_is_as_bright_as_it_is_for_every_backend(folder: Path, mode: str) -> None:
+def test_an_image_of_any_mode_is_as_bright_as_it_is_for_every_backend(
+    folder: Path, mode: str
+) -> None:
     for path in folder.rglob("*.*g"):
         path.unlink()
         grey = np.tile(np.array([0, 255, 128, 64], np.uint8), (8, 2))
-        image = Image.fromarray(grey.astype(np.uint16) << 8) if mode == "I;16" else Image.fromarray(grey).convert(mode)
+        image = (
+            Image.fromarray(grey.astype(np.uint16) << 8)
+            if mode == "I;16"
+            else Image.fromarray(grey).convert(mode)
+        )
         image.save(path, "TIFF" if mode == "CMYK" else "PNG")
     splits = imagenet.load_splits(dataclasses.replace(SMALL, image_size=8), str(folder))
     ((images, _),) = build_validation_dataset(splits, batch_size=2)
@@ -103,7 +123,9 @@ def test_files_that_are_no_images_are_counted(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("contents", [None, b"", b"not an image", 300])
-def test_an_image_that_is_missing_or_damaged_is_named_by_every_backend(folder: Path, contents: Any) -> None:
+def test_an_image_that_is_missing_or_damaged_is_named_by_every_backend(
+    folder: Path, contents: Any
+) -> None:
     splits = imagenet.load_splits(SMALL, str(folder))
     path = folder / "val" / "crane" / "x.jpg"
     whole = path.read_bytes()
@@ -111,7 +133,10 @@ def test_an_image_that_is_missing_or_damaged_is_named_by_every_backend(folder: P
     if contents is not None:
         path.write_bytes(contents if isinstance(contents, bytes) else whole[:contents])
     message = r"^/.*/val/crane/x\.jpg: cannot be read as an image"
-    with pytest.raises(DatasetError, match=f"{message}.* Data: image files, /"), broken_samples_named(splits.source):
+    with (
+        pytest.raises(DatasetError, match=f"{message}.* Data: image files, /"),
+        broken_samples_named(splits.source),
+    ):
         list(build_validation_dataset(splits, batch_size=2))
     with pytest.raises(DatasetError, match=message):
         list(ArrayFeeding().build_validation_dataset(splits, batch_size=2))
@@ -123,7 +148,9 @@ def test_damaged_images_are_named_before_a_run_begins(folder: Path) -> None:
     no_header = whole[:4] + bytes(300) + whole[304:]
     for damaged in (b"", b"not an image", whole[:300], no_header):
         path.write_bytes(damaged)
-        message = f"{path}: missing, damaged, cut off or no image (1 of 7 files). Replace or remove them."
+        message = (
+            f"{path}: missing, damaged, cut off or no image (1 of 7 files). Replace or remove them."
+        )
         assert load_error(SMALL, folder) == message
     path.unlink()
     path.symlink_to("gone.jpg")
@@ -141,27 +168,51 @@ def test_damaged_images_are_named_before_a_run_begins(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda folder: write_image(folder / "train" / "stork" / "a.png", 1), "train: expected 2 classes, found 3."),
-        (lambda folder: [path.unlink() for path in folder.glob("train/crane/*")], "train/crane: holds no image (.jpg"),
-        (lambda folder: write_image(folder / "val" / "stork" / "x.jpg", 1), "val/stork: a class that has no training"),
-        (lambda folder: (folder / "train").rename(folder / "training"), "train: No such file or directory. Expected"),
-        (lambda folder: [shutil.rmtree(path) for path in folder.glob("val/*")], "val: holds no class folders."),
+        (
+            lambda folder: write_image(folder / "train" / "stork" / "a.png", 1),
+            "train: expected 2 classes, found 3.",
+        ),
+        (
+            lambda folder: [path.unlink() for path in folder.glob("train/crane/*")],
+            "train/crane: holds no image (.jpg",
+        ),
+        (
+            lambda folder: write_image(folder / "val" / "stork" / "x.jpg", 1),
+            "val/stork: a class that has no training",
+        ),
+        (
+            lambda folder: (folder / "train").rename(folder / "training"),
+            "train: No such file or directory. Expected",
+        ),
+        (
+            lambda folder: [shutil.rmtree(path) for path in folder.glob("val/*")],
+            "val: holds no class folders.",
+        ),
     ],
     ids=["classes", "no images", "class", "no folder", "no classes"],
 )
 def test_a_folder_of_another_form_is_rejected(folder: Path, spoil: Any, message: str) -> None:
     spoil(folder)
-    assert load_error(SMALL, folder).removeprefix("data set imagenet: ").startswith(f"{folder}/{message}")
+    assert (
+        load_error(SMALL, folder)
+        .removeprefix("data set imagenet: ")
+        .startswith(f"{folder}/{message}")
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"image_size": 300}, "image_size must be at most stored_size. Received: 300 with 256."),
-        ({"image_size": 256, "views": 10}, "views = 10 needs an image_size below stored_size = 256."),
+        (
+            {"image_size": 256, "views": 10},
+            "views = 10 needs an image_size below stored_size = 256.",
+        ),
     ],
 )
-def test_options_that_do_not_fit_together_are_rejected(options: dict[str, Any], problem: str) -> None:
+def test_options_that_do_not_fit_together_are_rejected(
+    options: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(RecipeError) as caught:
         build(imagenet.Config, options, "dataset")
     assert str(caught.value) == f"dataset: {problem}"

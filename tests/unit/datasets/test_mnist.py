@@ -29,7 +29,11 @@ def arrays() -> Samples:
 @pytest.mark.parametrize("form", ["plain", "packed", "with a point", "npz"])
 def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: Samples, form: str) -> None:
     if form == "npz":
-        named = {f"{kind}_{key}": array for key, pair in arrays.items() for kind, array in zip("xy", pair, strict=True)}
+        named = {
+            f"{kind}_{key}": array
+            for key, pair in arrays.items()
+            for kind, array in zip("xy", pair, strict=True)
+        }
         np.savez(tmp_path / NPZ_FILE, **named)
     else:
         write_idx(tmp_path, IDX_FILES, arrays, packed=form == "packed")
@@ -62,16 +66,38 @@ def overwrite(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("name", "contents", "message"),
     [
-        (IMAGES, lambda data: b"no IDX file", "cannot be read as an IDX file of bytes (it does not start as one). Fet"),
+        (
+            IMAGES,
+            lambda data: b"no IDX file",
+            "cannot be read as an IDX file of bytes (it does not start as one). Fet",
+        ),
         (IMAGES, lambda data: data[:-5], "cannot reshape array of size"),
-        (IMAGES, lambda data: encode_idx(np.zeros((5, 28, 28), np.uint8)), "train: found 5 inputs, but 60000 targets"),
-        (LABELS, lambda data: encode_idx(np.full(60_000, 10, np.uint8)), "train: expected labels 0 to 9, found 10 to"),
+        (
+            IMAGES,
+            lambda data: encode_idx(np.zeros((5, 28, 28), np.uint8)),
+            "train: found 5 inputs, but 60000 targets",
+        ),
+        (
+            LABELS,
+            lambda data: encode_idx(np.full(60_000, 10, np.uint8)),
+            "train: expected labels 0 to 9, found 10 to",
+        ),
         (NPZ_FILE, lambda data: b"no archive", "mnist.npz: cannot be read as Keras's MNIST"),
-        (f"{IMAGES}.gz", lambda data: overwrite(PACKED), f"{IMAGES}.gz: cannot be read as an IDX file of bytes ("),
-        (NPZ_FILE, lambda data: overwrite(archive()), "mnist.npz: cannot be read as Keras's MNIST ("),
+        (
+            f"{IMAGES}.gz",
+            lambda data: overwrite(PACKED),
+            f"{IMAGES}.gz: cannot be read as an IDX file of bytes (",
+        ),
+        (
+            NPZ_FILE,
+            lambda data: overwrite(archive()),
+            "mnist.npz: cannot be read as Keras's MNIST (",
+        ),
     ],
 )
-def test_a_damaged_file_is_named(tmp_path: Path, arrays: Samples, name: str, contents: Any, message: str) -> None:
+def test_a_damaged_file_is_named(
+    tmp_path: Path, arrays: Samples, name: str, contents: Any, message: str
+) -> None:
     write_idx(tmp_path, IDX_FILES, arrays)
     path = tmp_path / name
     path.write_bytes(contents(path.read_bytes() if path.exists() else b""))

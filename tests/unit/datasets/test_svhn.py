@@ -1,4 +1,7 @@
-"""SVHN from files in its publisher's form, small but for the images that must be left for validation."""
+"""SVHN from small files in its publisher's format.
+
+Only the images that must be left for validation make them larger.
+"""
 
 import io
 import struct
@@ -21,7 +24,10 @@ AGAIN = "Fetch the cropped digits, format 2 of http://ufldl.stanford.edu/housenu
 
 
 def build_part(part: str) -> dict[str, Any]:
-    """Builds X and y as published; red at row 3, column 5 and green there hold the image's number, blue its digit."""
+    """Builds X and y as published.
+
+    Red at row 3, column 5 and green there hold the image's number, blue its digit.
+    """
     count = COUNTS[part]
     numbers = np.arange(count) + FIRST_NUMBER[part]
     images = np.full((32, 32, 3, count), 100 if part == "train" else 40, np.uint8)
@@ -78,10 +84,19 @@ def test_every_image_is_in_one_split_with_its_label(folder: Path, splits: Splits
     train, validation = numbers_of(splits.train.inputs), numbers_of(splits.validation.inputs)
     assert sorted([*train, *validation]) == [*range(4_050), *range(10_000, 12_030)]
     assert numbers_of(splits.test.inputs).tolist() == list(range(20_000, 20_007))
-    assert (splits.spec.train_samples, splits.spec.validation_samples, splits.spec.test_samples) == (80, 6_000, 7)
+    assert (
+        splits.spec.train_samples,
+        splits.spec.validation_samples,
+        splits.spec.test_samples,
+    ) == (80, 6_000, 7)
     as_published = svhn.load_splits(svhn.Config(transposed=False), str(folder / "svhn"))
-    for split, other in ((splits.train, as_published.train), (splits.validation, as_published.validation)):
-        assert split.targets.tolist() == (numbers_of(split.inputs) % 10).tolist()  # label 10 is digit 0
+    for split, other in (
+        (splits.train, as_published.train),
+        (splits.validation, as_published.validation),
+    ):
+        assert (
+            split.targets.tolist() == (numbers_of(split.inputs) % 10).tolist()
+        )  # label 10 is digit 0
         assert np.array_equal(split.inputs, other.inputs.swapaxes(1, 2))
 
 
@@ -110,25 +125,36 @@ def test_the_mean_is_of_train_and_extra_images_alike_whatever_their_split(splits
 def test_a_set_that_is_not_complete_says_so(folder: Path, splits: Splits) -> None:
     sizes = "4,050 + 2,030 + 7 of 73,257 + 531,131 + 26,032 images"
     assert splits.source == f"SVHN's .mat files, {folder}/svhn, incomplete: {sizes}"
-    assert splits.notes == (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",)
+    assert splits.notes == (
+        f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",
+    )
     spec = svhn.describe(svhn.Config())
-    assert (spec.train_samples, spec.validation_samples, spec.test_samples) == (598_388, 6_000, 26_032)
+    assert (spec.train_samples, spec.validation_samples, spec.test_samples) == (
+        598_388,
+        6_000,
+        26_032,
+    )
 
 
 def test_too_few_images_of_a_digit_are_reported(damaged: Any) -> None:
     part = build_part("extra")
     part["y"][part["y"] == 7] = 8
     path = damaged("extra_32x32.mat", part)
-    assert load_error(path) == (
-        f"data set svhn: {path.parent}, split extra: expected at least 200 images of digit 7 for validation, found 0."
+    assert (
+        load_error(path)
+        == f"data set svhn: {path.parent}, split extra: expected at least 200 images of digit 7 for"
+        " validation, found 0."
     )
 
 
 def test_missing_files_are_named(folder: Path, tmp_path: Path) -> None:
-    assert "name a folder with train_32x32.mat, extra_32x32.mat, test_32x32.mat, or" in load_error(tmp_path / "x")
+    assert "name a folder with train_32x32.mat, extra_32x32.mat, test_32x32.mat, or" in load_error(
+        tmp_path / "x"
+    )
     (tmp_path / "test_32x32.mat").symlink_to(folder / "svhn" / "test_32x32.mat")
-    assert load_error(tmp_path / "x") == (
-        f"data set svhn: {tmp_path}: expected train_32x32.mat, extra_32x32.mat, test_32x32.mat; "
+    assert (
+        load_error(tmp_path / "x")
+        == f"data set svhn: {tmp_path}: expected train_32x32.mat, extra_32x32.mat, test_32x32.mat; "
         "found test_32x32.mat alone. Fetch train_32x32.mat and extra_32x32.mat, too."
     )
 
@@ -152,7 +178,10 @@ def test_a_damaged_size_or_type_in_a_file_is_reported(
     header, array = file.getvalue()[:128], bytearray(file.getvalue()[128:])
     struct.pack_into("<I", array, place, word)
     packed = zlib.compress(array)
-    path = damaged("train_32x32.mat", header + (struct.pack("<II", 15, len(packed)) + packed if is_packed else array))
+    path = damaged(
+        "train_32x32.mat",
+        header + (struct.pack("<II", 15, len(packed)) + packed if is_packed else array),
+    )
     assert load_error(path).startswith(f"{path}: cannot be read as SVHN's MATLAB 5 file ({problem}")
 
 
@@ -165,11 +194,20 @@ BLACK = np.zeros((32, 32, 3, 3), np.uint8)
         (lambda whole: b"", ""),
         (lambda whole: whole[:10_000], ""),
         (lambda whole: whole[:10_000] + b"\x5a" * 30 + whole[10_030:], ""),
-        (lambda _: {"X": BLACK[:28, :28], "y": [[1]] * 3}, "found X (28, 28, 3, 3), uint8, and y (3, 1)"),
+        (
+            lambda _: {"X": BLACK[:28, :28], "y": [[1]] * 3},
+            "found X (28, 28, 3, 3), uint8, and y (3, 1)",
+        ),
         (lambda _: {"X": BLACK, "y": [[1]] * 4}, "found X (32, 32, 3, 3), uint8, and y (4, 1)"),
-        (lambda _: {"X": BLACK.astype(np.float32), "y": [[1]] * 3}, "found X (32, 32, 3, 3), float32, and y (3, 1)"),
+        (
+            lambda _: {"X": BLACK.astype(np.float32), "y": [[1]] * 3},
+            "found X (32, 32, 3, 3), float32, and y (3, 1)",
+        ),
         (lambda _: {"X": BLACK, "y": [[1], [2], [11]]}, "expected labels 1 to 10, found 1 to 11"),
-        (lambda _: {"X": BLACK, "y": [[1.0], [2.5], [3.0]]}, "expected labels 1 to 10, found 1.0 to 3.0"),
+        (
+            lambda _: {"X": BLACK, "y": [[1.0], [2.5], [3.0]]},
+            "expected labels 1 to 10, found 1.0 to 3.0",
+        ),
     ],
 )
 def test_a_damaged_file_is_named(folder: Path, damaged: Any, contents: Any, problem: str) -> None:

@@ -19,7 +19,9 @@ DIGITS = DatasetSpec(
     input_scale=1 / 255,
 )
 CROPS = cifar10.describe(cifar10.Config(crop=24, mirror=True, scaling="mean_image"))
-SERIES = DatasetSpec(input_shape=(10, 1), target_shape=(10, 1), train_samples=80, validation_samples=20)
+SERIES = DatasetSpec(
+    input_shape=(10, 1), target_shape=(10, 1), train_samples=80, validation_samples=20
+)
 
 TEXT = text.describe(text.Config(context=20, num_samples=600, validation_samples=100))
 
@@ -28,7 +30,10 @@ TEXT = text.describe(text.Config(context=20, num_samples=600, validation_samples
 def test_has_the_sizes_of_the_real_set_and_is_a_function_of_the_seed(spec: DatasetSpec) -> None:
     one, same, other = (synthetic.generate_splits(spec, seed=seed) for seed in (1, 1, 2))
     assert (one.synthetic, one.source) == (True, "synthetic, seed 1")
-    for split, count in ((one.train, spec.train_samples), (one.validation, spec.validation_samples)):
+    for split, count in (
+        (one.train, spec.train_samples),
+        (one.validation, spec.validation_samples),
+    ):
         assert find_mismatch(split, spec, count) is None
         assert len(split.inputs) == count
     assert np.array_equal(one.train.inputs, same.train.inputs)
@@ -40,11 +45,15 @@ def test_has_the_sizes_of_the_real_set_and_is_a_function_of_the_seed(spec: Datas
 def test_what_is_learned_holds_for_other_samples(name: str) -> None:
     splits = synthetic.generate_splits(dataclasses.replace(DIGITS, test_samples=100), seed=0)
     held_out = getattr(splits, name)
-    means = np.stack([splits.train.inputs[splits.train.targets == c].mean(0) for c in range(10)]).reshape(10, -1)
+    means = np.stack(
+        [splits.train.inputs[splits.train.targets == c].mean(0) for c in range(10)]
+    ).reshape(10, -1)
     images = held_out.inputs.reshape(100, -1).astype(float)
     nearest = ((images[:, None] - means[None]) ** 2).sum(-1).argmin(1)
     assert (nearest == held_out.targets).mean() > 0.5
-    assert not {image.tobytes() for image in splits.train.inputs} & {image.tobytes() for image in held_out.inputs}
+    assert not {image.tobytes() for image in splits.train.inputs} & {
+        image.tobytes() for image in held_out.inputs
+    }
 
 
 def test_most_tokens_of_a_text_are_followed_by_the_same_one_again() -> None:
@@ -63,7 +72,9 @@ def test_crops_are_of_whole_images_whose_mean_is_known(monkeypatch: pytest.Monke
     np.testing.assert_allclose(splits.mean, splits.train.inputs.mean(axis=0), rtol=1e-5)
 
 
-def test_a_large_set_is_drawn_from_a_pool_that_fits_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_set_is_drawn_from_a_pool_that_fits_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(synthetic, "POOL_BYTES", 784 * 100)
     splits = synthetic.generate_splits(DIGITS, seed=0)
     assert (len(splits.train.inputs), len(splits.validation.inputs)) == (80, 20)

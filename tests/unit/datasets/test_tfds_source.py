@@ -27,10 +27,17 @@ SPEC: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of tfds's with "tiny": 6 + 3 images, all one number, ten times their place; labels 0, 1, 0, 1 ..."""
+    """A folder of tfds's with "tiny": 6 + 3 images, all one number, ten times their place.
+
+    Labels 0, 1, 0, 1 ...
+    """
 
     def samples(count: int) -> tuple[Any, Any]:
-        images = 10 * np.arange(count, dtype=np.uint8)[:, None, None, None] * np.ones((1, 4, 4, 3), np.uint8)
+        images = (
+            10
+            * np.arange(count, dtype=np.uint8)[:, None, None, None]
+            * np.ones((1, 4, 4, 3), np.uint8)
+        )
         return images, np.arange(count) % 2
 
     folder = tmp_path_factory.mktemp("tfds")
@@ -40,7 +47,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def load(folder: Path | None, name: str = "tiny", **spec: Any) -> Any:
     data_dir = str(folder) if folder else None
-    found = tfds.load(name, data_dir, splits=("train", "test"), host="https://data.example.org", accepted="them")
+    found = tfds.load(
+        name, data_dir, splits=("train", "test"), host="https://data.example.org", accepted="them"
+    )
     return found.train_and_test(DatasetSpec(**SPEC | spec))
 
 
@@ -80,14 +89,23 @@ def test_damaged_files_are_reported_with_what_to_do(
         path.write_bytes(damaged)
     with pytest.raises(DatasetError) as caught:
         load(folder)
-    told = rf"{folder}/tiny: cannot be read as data that tensorflow-datasets prepared \((.*)\)\. Remove it and prepare"
+    told = (
+        rf"{folder}/tiny: cannot be read as data that tensorflow-datasets prepared \((.*)\)\."
+        r" Remove it and prepare"
+    )
     match = re.match(told, str(caught.value))
     assert match and re.search(reason, match[1]) and "node" not in match[1]
 
 
-def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(tmp_path: Path) -> None:
-    way_out = r"Use --data synthetic, or name a folder with them: --data-dir, or TFBENCH_DATA_DIR\.$"
-    with pytest.raises(DatasetError, match=rf"^data set tiny: the folder .*/absent does not exist\. {way_out}"):
+def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(
+    tmp_path: Path,
+) -> None:
+    way_out = (
+        r"Use --data synthetic, or name a folder with them: --data-dir, or TFBENCH_DATA_DIR\.$"
+    )
+    with pytest.raises(
+        DatasetError, match=rf"^data set tiny: the folder .*/absent does not exist\. {way_out}"
+    ):
         load(tmp_path / "absent")
     not_found = f"data set mnist: not in {tmp_path}/mnist/3.0.1, and cannot be downloaded: https://"
     with pytest.raises(DatasetError, match=rf"^{not_found}.*{way_out}"):

@@ -53,7 +53,9 @@ class Outer:
     widths: tuple[Count, ...] = (1, 2)
     band: tuple[Number, Number] = (0.0, 1.0)
     inner: Inner = dataclasses.field(default_factory=Inner)
-    shape: Annotated[Square | Circle, pydantic.Field(discriminator="name")] = dataclasses.field(default_factory=Square)
+    shape: Annotated[Square | Circle, pydantic.Field(discriminator="name")] = dataclasses.field(
+        default_factory=Square
+    )
 
     def __post_init__(self) -> None:
         if self.flag and self.mode == "slow":
@@ -64,7 +66,10 @@ class Outer:
     ("values", "message"),
     [
         ({"count": 0}, "outer.count: must be greater than or equal to 1. Received: 0."),
-        ({"count": 10**12}, "outer.count: must be less than or equal to 1000000000. Received: 1000000000000."),
+        (
+            {"count": 10**12},
+            "outer.count: must be less than or equal to 1000000000. Received: 1000000000000.",
+        ),
         ({"count": 1.5}, "outer.count: must be a valid integer. Received: 1.5."),
         ({"count": True}, "outer.count: must be a valid integer. Received: true."),
         ({"count": "3"}, "outer.count: must be a valid integer. Received: '3'."),
@@ -75,21 +80,44 @@ class Outer:
         ({"share": 1.0}, "outer.share: must be less than 1. Received: 1.0."),
         ({"flag": 1}, "outer.flag: must be true or false. Received: 1."),
         ({"text": ""}, "outer.text: "),
-        ({"mode": "slwo"}, "outer.mode: must be one of fast, slow. Received: 'slwo'. Did you mean 'slow'?"),
+        (
+            {"mode": "slwo"},
+            "outer.mode: must be one of fast, slow. Received: 'slwo'. Did you mean 'slow'?",
+        ),
         ({"widths": [1, 0]}, "outer.widths.1: must be greater than or equal to 1. Received: 0."),
         ({"band": [1.0]}, "outer.band.1: missing."),
         ({"widths": 5}, "outer.widths: must be a list, such as [1, 2]. Received: 5."),
-        ({"inner": {"depth": 0}}, "outer.inner.depth: must be greater than or equal to 1. Received: 0."),
-        ({"cuont": 1}, "outer.cuont: unknown key. Did you mean 'count'? Known keys: count, number, "),
-        ({"inner": {"dept": 1}}, "outer.inner.dept: unknown key. Did you mean 'depth'? Known keys: depth."),
+        (
+            {"inner": {"depth": 0}},
+            "outer.inner.depth: must be greater than or equal to 1. Received: 0.",
+        ),
+        (
+            {"cuont": 1},
+            "outer.cuont: unknown key. Did you mean 'count'? Known keys: count, number, ",
+        ),
+        (
+            {"inner": {"dept": 1}},
+            "outer.inner.dept: unknown key. Did you mean 'depth'? Known keys: depth.",
+        ),
         ({"shape": {"side": 1.0}}, "outer.shape.name: missing."),
-        ({"shape": {"name": "circle", "radius": -1.0}}, "outer.shape.radius: must be greater than 0."),
-        ({"shape": {"name": "circle", "radus": 1.0}}, "outer.shape.radus: unknown key. Did you mean 'radius'?"),
-        ({"shape": {"name": "cirkle"}}, "outer.shape.name: must be one of square, circle. Received: 'cirkle'."),
+        (
+            {"shape": {"name": "circle", "radius": -1.0}},
+            "outer.shape.radius: must be greater than 0.",
+        ),
+        (
+            {"shape": {"name": "circle", "radus": 1.0}},
+            "outer.shape.radus: unknown key. Did you mean 'radius'?",
+        ),
+        (
+            {"shape": {"name": "cirkle"}},
+            "outer.shape.name: must be one of square, circle. Received: 'cirkle'.",
+        ),
         ({"flag": True, "mode": "slow"}, "outer: flag does not go with slow."),
     ],
 )
-def test_says_where_what_was_expected_and_what_was_received(values: dict[str, Any], message: str) -> None:
+def test_says_where_what_was_expected_and_what_was_received(
+    values: dict[str, Any], message: str
+) -> None:
     (problem,) = find_problems(Outer, values, "outer")[1]
     assert problem.startswith(message)
 
@@ -111,10 +139,16 @@ DIGITS = "1" * 40
 @pytest.mark.parametrize("number", [DIGITS, f"-{DIGITS}", DIGITS * 10])
 def test_a_number_that_none_can_calculate_with_is_no_count(number: str) -> None:
     document = f'{{"depth": {number}}}'.encode()
-    assert find_problems(Inner, read_json(document), "inner")[1][0].startswith("inner.depth: must be ")
+    assert find_problems(Inner, read_json(document), "inner")[1][0].startswith(
+        "inner.depth: must be "
+    )
     with pytest.raises(ValueError, match="40 digits"):
         read_as(Inner, document)
 
 
 def test_json_may_have_texts_and_fractions_of_many_digits() -> None:
-    assert read_json(f'["{DIGITS}", 0.{DIGITS}, {DIGITS[1:]}]'.encode()) == [DIGITS, 1 / 9, int(DIGITS[1:])]
+    assert read_json(f'["{DIGITS}", 0.{DIGITS}, {DIGITS[1:]}]'.encode()) == [
+        DIGITS,
+        1 / 9,
+        int(DIGITS[1:]),
+    ]

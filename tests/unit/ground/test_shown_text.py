@@ -1,4 +1,7 @@
-r"""What is shown: no passwords, and nothing that a terminal, a spreadsheet or a page of Markdown would obey."""
+r"""What is shown.
+
+No passwords, and nothing that a terminal, a spreadsheet or a page of Markdown would obey.
+"""
 
 import csv
 import dataclasses
@@ -45,7 +48,10 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2028]")
         ("http://to/ken@h", "http://***@h"),
         ("http://:pw@h", "http://:***@h"),
         ("http://u:12/34@h", "http://u:***@h"),
-        ("postgresql+psycopg2://me:secret@db:5432/mlflow", "postgresql+psycopg2://me:***@db:5432/mlflow"),
+        (
+            "postgresql+psycopg2://me:secret@db:5432/mlflow",
+            "postgresql+psycopg2://me:***@db:5432/mlflow",
+        ),
         ("http://h:5000/?token=abc&x=1", "http://h:5000/?token=***&x=1"),
         ("http://h/?x=1&password=a;b#c", "http://h/?x=1&password=***"),
         ("mssql://h/db?odbc_connect=DRIVER%3DX%3BPWD%3Dy", "mssql://h/db?odbc_connect=***"),
@@ -65,14 +71,18 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2028]")
         ),
     ],
 )
-def test_passwords_and_tokens_of_addresses_are_masked_and_nothing_else(address: str, shown: str | None) -> None:
+def test_passwords_and_tokens_of_addresses_are_masked_and_nothing_else(
+    address: str, shown: str | None
+) -> None:
     expected = shown or re.sub(r"\d", "***", address)
     assert without_secrets(address) == expected
     assert without_secrets(expected) == expected
 
 
 def test_what_a_terminal_obeys_is_written_as_in_json_and_toml() -> None:
-    assert clean("a\x1b[31m\r\n\tb\x9b\u202e\udcff") == "a\\u001b[31m\\u000d\n\tb\\u009b\\u202e\\udcff"
+    assert (
+        clean("a\x1b[31m\r\n\tb\x9b\u202e\udcff") == "a\\u001b[31m\\u000d\n\tb\\u009b\\u202e\\udcff"
+    )
     assert one_line("a\n\tb") == "a\\u000a\\u0009b"
     assert clean("Größe ≥ 3, 日本語, 👩‍💻") == "Größe ≥ 3, 日本語, 👩‍💻"
     assert tomllib.loads(f'title = "{clean(EVIL)}"') == {"title": EVIL}
@@ -95,7 +105,9 @@ def test_markdown_keeps_to_its_row_and_has_no_links(text: str, shown: str) -> No
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
-def test_whoever_writes_to_stdout_is_cleaned(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_writes_to_stdout_is_cleaned(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raw = io.BytesIO()
     stream = CleanStream(io.TextIOWrapper(raw, encoding=encoding))
     monkeypatch.setattr(sys, "stdout", stream)
@@ -131,7 +143,11 @@ def build_evil_result(index: int) -> RunResult:
         overrides=(f"model.name{EVIL}",),
         data_dir=f"/data{EVIL}",
     )
-    changed = {field.name: f"{field.name}{EVIL}" for field in dataclasses.fields(Environment) if field.type == "str"}
+    changed = {
+        field.name: f"{field.name}{EVIL}"
+        for field in dataclasses.fields(Environment)
+        if field.type == "str"
+    }
     assert plain.dataset and plain.placement
     return dataclasses.replace(
         plain,
@@ -150,7 +166,10 @@ def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     store = Store(Path("mlruns"))
     for index in (0, 1):
         write_journal(store, build_evil_result(index))
-    plan = build_plan(recipe_name=f"re{EVIL}", variations=(Variation(key="model.name", values=("mine:f", "other:f")),))
+    plan = build_plan(
+        recipe_name=f"re{EVIL}",
+        variations=(Variation(key="model.name", values=("mine:f", "other:f")),),
+    )
     write_sweep(store, plan, lambda planned: f"reason{EVIL}" if planned.setting else 1000.0)
     (record,) = (store.root / "sweeps").glob("*.json")
     planted = {"mine:f": f"mlp{EVIL}", "other:f": f"=1+1|{EVIL}"}
@@ -164,7 +183,10 @@ def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(("compare", "--sweep", "@last", "--format", form) for form in ("text", "csv", "markdown", "json")),
+        *(
+            ("compare", "--sweep", "@last", "--format", form)
+            for form in ("text", "csv", "markdown", "json")
+        ),
         ("diff", f"{0:032x}", f"{1:032x}"),
         ("runs", f"{0:032x}"),
         ("report", f"{0:032x}", f"{1:032x}", "-o", "-"),
@@ -196,7 +218,9 @@ def test_titles_and_reasons_keep_to_their_lines(tfbench: Cli, evil_store: Store)
     assert any(row[0].startswith("=1+1|") for row in rows)
     done = tfbench("compare", "--sweep", "@last", "--format", "markdown")
     table = [line for line in done.stdout.splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {len(re.findall(r"\|", table[1]))}
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {
+        len(re.findall(r"\|", table[1]))
+    }
 
 
 def test_a_title_is_no_link_in_mlflow_s_description() -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from tfbench.machine import children
 
-PLANTED = 'open("ran", "a").write(__file__)\nraise SystemExit("the json.py of the current folder ran")\n'
+PLANTED = (
+    'open("ran", "a").write(__file__)\nraise SystemExit("the json.py of the current folder ran")\n'
+)
 
 
 @pytest.fixture
@@ -21,9 +23,14 @@ def hostile(in_tmp_path: Path) -> Path:
     return in_tmp_path
 
 
-def test_a_child_that_is_started_and_what_it_starts_run_nothing_of_the_current_folder(hostile: Path) -> None:
+def test_a_child_that_is_started_and_what_it_starts_run_nothing_of_the_current_folder(
+    hostile: Path,
+) -> None:
     (hostile / "users").mkdir()
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'json.tool', '--help'], check=True)"
+    code = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-m', 'json.tool', '--help'],"
+        " check=True)"
+    )
     (hostile / "users" / "parent.py").write_text(code, encoding="utf-8")
     with (hostile / "output").open("wb") as output:
         settings: dict[str, str | None] = {"PYTHONPATH": str(hostile / "users")}
@@ -45,7 +52,9 @@ def test_settings_stand_in_place_of_the_users_and_none_takes_one_away(
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("PYTHONPATH", str(in_tmp_path))
     names = ("CHANGED", "TAKEN", "PYTHONSAFEPATH")
-    (in_tmp_path / "told.py").write_text(f"import os; print([os.environ.get(n) for n in {names}])", "utf-8")
+    (in_tmp_path / "told.py").write_text(
+        f"import os; print([os.environ.get(n) for n in {names}])", "utf-8"
+    )
     done = children.ask("told", timeout=60, settings={"CHANGED": "2", "TAKEN": None})
     assert done.stdout.strip() == "['2', None, '1']"
 
@@ -53,9 +62,14 @@ def test_settings_stand_in_place_of_the_users_and_none_takes_one_away(
 def test_a_child_ends_with_a_parent_that_is_killed(in_tmp_path: Path) -> None:
     (in_tmp_path / "child.py").write_text("import signal; signal.pause()", "utf-8")
     start = "children.start('child', output=sys.stdout.buffer)"
-    code = f"import signal, sys; from tfbench.machine import children; print({start}.pid, flush=True); signal.pause()"
+    code = (
+        f"import signal, sys; from tfbench.machine import children; print({start}.pid, flush=True);"
+        " signal.pause()"
+    )
     environment = {**os.environ, "PYTHONPATH": str(in_tmp_path)}
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment
+    ) as parent:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()

@@ -11,12 +11,20 @@ import pytest
 from builders import build_environment, build_placement, build_recipe
 from tfbench.errors import DeviceError, Notice
 from tfbench.machine import devices
-from tfbench.machine.devices import Framework, GpuFacts, explain_missing_gpu, find_unused_gpu, list_gpus, read_system
+from tfbench.machine.devices import (
+    Framework,
+    GpuFacts,
+    explain_missing_gpu,
+    find_unused_gpu,
+    list_gpus,
+    read_system,
+)
 from tfbench.records.machine import Gpu
 from tfbench.schema import to_plain
 
 VERSION_LINE = (
-    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12.3.0\n"
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC"
+    " version: 12.3.0\n"
 )
 # Of a machine and a framework that should see its GPU, and does not.
 FACTS = GpuFacts(pci_gpus=("0000:01:00.0",), driver="550.54.15", device_nodes=("/dev/nvidia0",))
@@ -33,20 +41,55 @@ def explain(facts: dict[str, Any], framework: dict[str, Any], known: tuple[Gpu, 
 @pytest.mark.parametrize(
     ("facts", "framework", "reason", "remedy"),
     [
-        ({"driver": None, "device_nodes": ()}, {}, "NVIDIA's driver is not loaded", "Install the driver"),
+        (
+            {"driver": None, "device_nodes": ()},
+            {},
+            "NVIDIA's driver is not loaded",
+            "Install the driver",
+        ),
         ({"device_nodes": ()}, {}, "/dev/nvidia0 does not exist", "--gpus all"),
         *[
-            ({"cuda_visible_devices": text}, {}, f"CUDA_VISIBLE_DEVICES='{text}' hides it", "Unset it")
+            (
+                {"cuda_visible_devices": text},
+                {},
+                f"CUDA_VISIBLE_DEVICES='{text}' hides it",
+                "Unset it",
+            )
             for text in ("-1", "", "1")
         ],
-        ({}, {"cuda": None}, "TensorFlow 2.21.0 is a build without CUDA", "pip uninstall tensorflow-cpu; pip "),
-        ({}, {}, "cannot start CUDA 12.5.1 with driver 550.54.15", ': pip install "tensorflow[and-cuda]"'),
-        ({"cuda_visible_devices": "0"}, {}, "cannot start CUDA 12.5.1", 'pip install "tensorflow[and-cuda]"'),
+        (
+            {},
+            {"cuda": None},
+            "TensorFlow 2.21.0 is a build without CUDA",
+            "pip uninstall tensorflow-cpu; pip ",
+        ),
+        (
+            {},
+            {},
+            "cannot start CUDA 12.5.1 with driver 550.54.15",
+            ': pip install "tensorflow[and-cuda]"',
+        ),
+        (
+            {"cuda_visible_devices": "0"},
+            {},
+            "cannot start CUDA 12.5.1",
+            'pip install "tensorflow[and-cuda]"',
+        ),
         ({}, {"words": "Cannot dlopen."}, "too new for the driver (Cannot dlopen.)", "[and-cuda]"),
         ({"driver": "580.65"}, {"name": "jax", "cuda": None}, "JAX", 'pip install "jax[cuda13]"'),
         ({}, {"name": "jax", "cuda": "13"}, "JAX", 'pip install "jax[cuda12]"'),
-        ({"driver": "580.65"}, {"name": "torch", "cuda": None}, "PyTorch", "https://download.pytorch.org/whl/cu130"),
-        ({}, {"name": "torch", "cuda": "13.0"}, "PyTorch", "https://download.pytorch.org/whl/cu126"),
+        (
+            {"driver": "580.65"},
+            {"name": "torch", "cuda": None},
+            "PyTorch",
+            "https://download.pytorch.org/whl/cu130",
+        ),
+        (
+            {},
+            {"name": "torch", "cuda": "13.0"},
+            "PyTorch",
+            "https://download.pytorch.org/whl/cu126",
+        ),
     ],
 )
 def test_names_the_reason_and_the_remedy(
@@ -62,7 +105,11 @@ def test_names_the_reason_and_the_remedy(
     ("facts", "known", "found"),
     [
         ({"pci_gpus": ()}, (), "/dev/nvidia0"),  # passed into a container without its PCI bus
-        (BARE | {"cuda_visible_devices": "GPU-99"}, DRIVERS, "CUDA_VISIBLE_DEVICES='GPU-99' hides it"),
+        (
+            BARE | {"cuda_visible_devices": "GPU-99"},
+            DRIVERS,
+            "CUDA_VISIBLE_DEVICES='GPU-99' hides it",
+        ),
         (BARE | {"cuda_visible_devices": "GPU-5"}, DRIVERS, "with driver 580.65"),
     ],
 )
@@ -120,12 +167,16 @@ def test_a_report_is_read_with_the_last_words_on_gpus(monkeypatch: pytest.Monkey
     assert found == dataclasses.replace(TENSORFLOW, words="Cannot dlopen some GPU libraries.")
 
 
-def test_a_child_that_crashed_is_a_problem_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_crashed_is_a_problem_with_its_last_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = report(monkeypatch, "", "Traceback\nImportError: libfoo\n")
     assert found == Framework(name="tensorflow", problem="ImportError: libfoo")
 
 
-def test_gpus_are_those_that_frameworks_see_in_the_words_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_those_that_frameworks_see_in_the_words_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen = dataclasses.replace(TENSORFLOW, gpus=("MI300",))
     assert [gpu.name for gpu in list_gpus(GpuFacts(), [TENSORFLOW, seen])] == ["MI300"]
     monkeypatch.setattr(devices, "read_gpus", lambda: (Gpu(name="First"), Gpu(name="Second")))
@@ -154,19 +205,30 @@ def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
     assert devices.count_gpus("jax", tmp_path) == 1
     with pytest.raises(DeviceError, match=r"^JAX could not be asked for its devices: no driver$"):
         devices.count_gpus("jax", tmp_path)
-    with pytest.raises(DeviceError, match=r"PyTorch is not installed\. pip install torch, or use --backend tensorflow"):
+    with pytest.raises(
+        DeviceError,
+        match=r"PyTorch is not installed\. pip install torch, or use --backend tensorflow",
+    ):
         devices.count_gpus("torch", tmp_path)
-    with pytest.warns(Notice, match=r"an NVIDIA GPU is in this machine \(/dev/nvidia0\) and is not used"):
+    with pytest.warns(
+        Notice, match=r"an NVIDIA GPU is in this machine \(/dev/nvidia0\) and is not used"
+    ):
         assert devices.count_gpus(root=tmp_path) == 0
 
 
 @pytest.mark.parametrize(
-    ("named", "used", "is_told"), [((), "cpu:0", True), (("cpu:0",), "cpu:0", False), ((), "gpu:0", False)]
+    ("named", "used", "is_told"),
+    [((), "cpu:0", True), (("cpu:0",), "cpu:0", False), ((), "gpu:0", False)],
 )
 def test_a_run_on_the_processor_that_was_not_asked_for_says_why(
     named: tuple[str, ...], used: str, is_told: bool
 ) -> None:
     recipe = build_recipe(distribution={"devices": named}, training={"backend": "jax"})
     placement = build_placement(devices=(used,))
-    facts, environment = GpuFacts(device_nodes=("/dev/nvidia0",)), build_environment(jax="1.0", gpus=())
-    assert ("NVIDIA's driver is not loaded" in find_unused_gpu(placement, recipe, facts, environment)) == is_told
+    facts, environment = (
+        GpuFacts(device_nodes=("/dev/nvidia0",)),
+        build_environment(jax="1.0", gpus=()),
+    )
+    assert (
+        "NVIDIA's driver is not loaded" in find_unused_gpu(placement, recipe, facts, environment)
+    ) == is_told

@@ -24,7 +24,9 @@ def tree(tmp_path: Path) -> RaplTree:
     return RaplTree(tmp_path)
 
 
-def meter_of(monkeypatch: pytest.MonkeyPatch, root: Path, *cards: Card, **options: Any) -> EnergyMeter:
+def meter_of(
+    monkeypatch: pytest.MonkeyPatch, root: Path, *cards: Card, **options: Any
+) -> EnergyMeter:
     """Builds a meter of some GPUs of a machine without other counters."""
     install_nvml(monkeypatch, FakeNvml(Clock(), *cards, **options))
     return EnergyMeter([card.address for card in cards], root)
@@ -40,7 +42,9 @@ def add_server(tree: RaplTree) -> None:
     tree.add("intel-rapl-mmio:0", "package-0", 1000.0)
 
 
-def test_packages_and_their_memory_are_read_and_nothing_within_them_or_around_them(tree: RaplTree) -> None:
+def test_packages_and_their_memory_are_read_and_nothing_within_them_or_around_them(
+    tree: RaplTree,
+) -> None:
     add_server(tree)
     meter = EnergyMeter((), tree.root)
     reading = meter.read("steady")
@@ -49,12 +53,18 @@ def test_packages_and_their_memory_are_read_and_nothing_within_them_or_around_th
         {"package-0": 1000.0, "package-0 dram": 50.0, "package-1": 2000.0, "package-1 dram": 100.0}
     )
     parts = [(source.name, source.part) for source in meter.sources.sources]
-    assert parts == [(name, "dram" if name.endswith("dram") else "package") for name in reading.joules]
-    assert [source.range_joules for source in meter.sources.sources] == [pytest.approx(262_143.0)] * 4
+    assert parts == [
+        (name, "dram" if name.endswith("dram") else "package") for name in reading.joules
+    ]
+    assert [source.range_joules for source in meter.sources.sources] == [
+        pytest.approx(262_143.0)
+    ] * 4
     assert meter.sources.problems == ()
 
 
-@pytest.mark.parametrize(("error", "told"), [(errno.EACCES, "`sudo chmod a+r "), (errno.EIO, "Input/output error")])
+@pytest.mark.parametrize(
+    ("error", "told"), [(errno.EACCES, "`sudo chmod a+r "), (errno.EIO, "Input/output error")]
+)
 def test_a_package_that_cannot_be_read_leaves_none_of_the_others_and_is_told(
     error: int, told: str, tree: RaplTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +85,10 @@ def test_a_package_that_cannot_be_read_leaves_none_of_the_others_and_is_told(
 
 
 def test_a_counter_that_vanishes_is_missing_from_the_reading(tree: RaplTree) -> None:
-    first, second = tree.add("intel-rapl:0", "package-0", 1.0), tree.add("intel-rapl:1", "package-1", 2.0)
+    first, second = (
+        tree.add("intel-rapl:0", "package-0", 1.0),
+        tree.add("intel-rapl:1", "package-1", 2.0),
+    )
     meter = EnergyMeter((), tree.root)
     first.unlink()
     assert meter.read("end").joules == {"package-1": 2.0}
@@ -99,7 +112,9 @@ def test_gpus_in_use_are_found_by_their_addresses_whatever_is_visible(
 
 def test_only_the_gpus_in_use_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clock = Clock()
-    driver = install_nvml(monkeypatch, FakeNvml(clock, Card(FIRST), Card(SECOND, watts=10.0, counted_before=0.0)))
+    driver = install_nvml(
+        monkeypatch, FakeNvml(clock, Card(FIRST), Card(SECOND, watts=10.0, counted_before=0.0))
+    )
     with closing(EnergyMeter([SECOND], tmp_path)) as meter:
         before = meter.read("steady")
         clock.seconds += 60
@@ -112,17 +127,23 @@ def test_only_the_gpus_in_use_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert (source.part, source.range_joules, source.resolution_seconds) == ("gpu", None, 0.1)
 
 
-def test_all_that_the_driver_says_of_a_gpu_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_all_that_the_driver_says_of_a_gpu_is_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     card = Card(FIRST, reasons=0x24, pids=(1, 4242))
     state = meter_of(monkeypatch, tmp_path, card).look()
     assert state.gpus == {
-        FIRST: GpuState(clock_mhz=1980.0, temperature_celsius=60.0, clock_reasons=0x24, num_other_processes=1)
+        FIRST: GpuState(
+            clock_mhz=1980.0, temperature_celsius=60.0, clock_reasons=0x24, num_other_processes=1
+        )
     }
     assert state.joules == {FIRST: pytest.approx(25_000.0)}
 
 
 @pytest.mark.parametrize("name", ["Event", "Throttle"])
-def test_why_a_clock_is_low_is_known_by_either_name(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_why_a_clock_is_low_is_known_by_either_name(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     lacks = f"nvmlDeviceGetCurrentClocks{name}Reasons"
     state = meter_of(monkeypatch, tmp_path, Card(FIRST, reasons=2**63), lacks=(lacks,)).look()
     assert state.gpus[FIRST].clock_reasons == 2**63  # "unknown", to the driver
@@ -135,7 +156,9 @@ def test_what_a_gpu_or_the_bindings_do_not_support_is_not_known(
     functions = ("nvmlDeviceGetMigMode", "nvmlDeviceGetComputeRunningProcesses")
     rejected = functions if how == "rejected" else ()
     lacks = functions if how == "lacks" else ()
-    state = meter_of(monkeypatch, tmp_path, Card(FIRST, rejected=rejected, reasons=0x8), lacks=lacks).look()
+    state = meter_of(
+        monkeypatch, tmp_path, Card(FIRST, rejected=rejected, reasons=0x8), lacks=lacks
+    ).look()
     assert state.gpus[FIRST].num_other_processes is None
     assert state.gpus[FIRST].clock_reasons == 0x8
 
@@ -143,7 +166,10 @@ def test_what_a_gpu_or_the_bindings_do_not_support_is_not_known(
 def test_a_driver_that_is_older_than_the_bindings_does_not_say_what_it_does_not_know(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By the real bindings, the newer of which raise no `NVMLError` then, on a driver that answers 0 to all else."""
+    """Uses the real bindings, on a driver that lacks one function.
+
+    Newer bindings raise no `NVMLError` then. The driver answers 0 to all else.
+    """
 
     def find(name: str) -> Any:
         if name.startswith("nvmlDeviceGetComputeRunningProcesses"):
@@ -160,12 +186,24 @@ def test_the_stand_in_has_the_names_and_values_of_the_real_bindings() -> None:
     functions = [name for name in dir(FakeNvml) if name.startswith("nvml")]
     assert [name for name in (*functions, *ANSWERS) if not hasattr(pynvml, name)] == []
     constants = [name for name in dir(FakeNvml) if name.startswith("NVML_")]
-    assert [getattr(FakeNvml, name) for name in constants] == [getattr(pynvml, name) for name in constants]
-    reasons = ("HwSlowdown", "SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown", "SwPowerCap")
-    assert list(CLOCK_REASONS) == [getattr(pynvml, f"nvmlClocksEventReason{name}") for name in reasons]
+    assert [getattr(FakeNvml, name) for name in constants] == [
+        getattr(pynvml, name) for name in constants
+    ]
+    reasons = (
+        "HwSlowdown",
+        "SwThermalSlowdown",
+        "HwThermalSlowdown",
+        "HwPowerBrakeSlowdown",
+        "SwPowerCap",
+    )
+    assert list(CLOCK_REASONS) == [
+        getattr(pynvml, f"nvmlClocksEventReason{name}") for name in reasons
+    ]
 
 
-def test_a_gpu_that_falls_off_the_bus_is_missing_from_then_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_gpu_that_falls_off_the_bus_is_missing_from_then_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     lost, kept = Card(FIRST), Card(SECOND)
     meter = meter_of(monkeypatch, tmp_path, lost, kept)
     assert meter.look().gpus.keys() == {FIRST, SECOND}
@@ -179,7 +217,11 @@ def test_a_gpu_that_falls_off_the_bus_is_missing_from_then_on(monkeypatch: pytes
     [
         (FIRST, Card(SECOND), f"GPU {FIRST}: the driver does not know it: Not Found"),
         ("", Card(SECOND), "GPUs: the driver does not tell which of the machine's GPUs are in use"),
-        (FIRST, Card(FIRST, is_divided=True), f"GPU {FIRST}: it is divided (MIG), and its counter is of all parts"),
+        (
+            FIRST,
+            Card(FIRST, is_divided=True),
+            f"GPU {FIRST}: it is divided (MIG), and its counter is of all parts",
+        ),
         (
             FIRST,
             Card(FIRST, rejected=("nvmlDeviceGetTotalEnergyConsumption",)),

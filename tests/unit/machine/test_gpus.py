@@ -21,7 +21,11 @@ def install(monkeypatch: pytest.MonkeyPatch, *cards: Card, **options: Any) -> Fa
     ("shown", "names", "addresses"),
     [
         (None, ["GPU:0", "GPU:2"], ("0000:3b:00.0", "0001:86:00.0")),
-        ("2,0", ["/physical_device:GPU:0", "/physical_device:GPU:1"], ("0001:86:00.0", "0000:3b:00.0")),
+        (
+            "2,0",
+            ["/physical_device:GPU:0", "/physical_device:GPU:1"],
+            ("0001:86:00.0", "0000:3b:00.0"),
+        ),
         ("1", ["GPU:0"], ("0000:5e:00.0",)),  # the others are hidden from the process
         ("1", ["GPU:1"], ()),
         ("MIG-5f", ["GPU:0"], ()),

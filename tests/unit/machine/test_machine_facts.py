@@ -1,4 +1,7 @@
-"""What the kernel says of a machine and of a process, and git of a working tree; its hooks and monitors are off."""
+"""What the kernel says of a machine and of a process, and git of a working tree.
+
+Its hooks and monitors are off.
+"""
 
 import platform
 import subprocess
@@ -11,7 +14,10 @@ import pytest
 from tfbench.machine import environment
 from tfbench.machine.usage import read_throttled_seconds
 
-CPUINFO = "processor\t: 0\nmodel name\t: Example CPU 3000\n\nprocessor\t: 1\nmodel name\t: Example CPU 3000\n"
+CPUINFO = (
+    "processor\t: 0\nmodel name\t: Example CPU 3000\n\nprocessor\t: 1\nmodel name\t: Example CPU"
+    " 3000\n"
+)
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -24,7 +30,9 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 def cpu_files(name: str, values: list[str]) -> dict[str, str]:
     """Returns the files of as many cores, one value each."""
-    return {f"sys/devices/system/cpu/cpu{index}/{name}": value for index, value in enumerate(values)}
+    return {
+        f"sys/devices/system/cpu/cpu{index}/{name}": value for index, value in enumerate(values)
+    }
 
 
 GOVERNORS = "cpufreq/scaling_governor"
@@ -36,7 +44,11 @@ GOVERNORS = "cpufreq/scaling_governor"
         (environment.cpu_model, {"proc/cpuinfo": CPUINFO}, "Example CPU 3000"),
         (environment.cpu_model, {}, platform.processor() or platform.machine()),
         (environment.read_governor, cpu_files(GOVERNORS, ["performance"] * 4), "performance"),
-        (environment.read_governor, cpu_files(GOVERNORS, ["powersave", "performance"]), "performance, powersave"),
+        (
+            environment.read_governor,
+            cpu_files(GOVERNORS, ["powersave", "performance"]),
+            "performance, powersave",
+        ),
         (environment.read_governor, {}, None),
     ],
 )
@@ -54,19 +66,49 @@ GIBIBYTE = str(2**30)
     [
         (environment.read_quota_cores, "0::/a/b", {"a/b/cpu.max": "150000 100000"}, 1.5),
         # The group around it allows less.
-        (environment.read_quota_cores, "0::/a/b", {"a/b/cpu.max": "400000 100000", "a/cpu.max": "100000 50000"}, 2.0),
+        (
+            environment.read_quota_cores,
+            "0::/a/b",
+            {"a/b/cpu.max": "400000 100000", "a/cpu.max": "100000 50000"},
+            2.0,
+        ),
         (environment.read_quota_cores, "0::/a", {"a/cpu.max": "max 100000"}, None),
         # A container sees its own group at the root, under the host's path.
         (environment.read_quota_cores, "0::/host/docker/1", {"cpu.max": "50000 100000"}, 0.5),
-        (environment.read_quota_cores, "4:cpu,cpuacct:/b\n0::/a", {"a/cpu.max": "50000 100000"}, 0.5),
+        (
+            environment.read_quota_cores,
+            "4:cpu,cpuacct:/b\n0::/a",
+            {"a/cpu.max": "50000 100000"},
+            0.5,
+        ),
         (environment.read_memory_limit, "0::/a/b", {"a/b/memory.max": GIBIBYTE}, 2**30),
-        (environment.read_memory_limit, "0::/a/b", {"a/b/memory.max": "max", "a/memory.max": GIBIBYTE}, 2**30),
-        (environment.read_memory_limit, "0::/a", {"a/memory.max": GIBIBYTE, "a/memory.high": "805306368"}, 3 * 2**28),
+        (
+            environment.read_memory_limit,
+            "0::/a/b",
+            {"a/b/memory.max": "max", "a/memory.max": GIBIBYTE},
+            2**30,
+        ),
+        (
+            environment.read_memory_limit,
+            "0::/a",
+            {"a/memory.max": GIBIBYTE, "a/memory.high": "805306368"},
+            3 * 2**28,
+        ),
         (environment.read_memory_limit, "0::/a", {"a/memory.max": "max"}, None),
-        (read_throttled_seconds, "0::/a", {"a/cpu.stat": "nr_throttled 3\nthrottled_usec 2500000"}, 2.5),
+        (
+            read_throttled_seconds,
+            "0::/a",
+            {"a/cpu.stat": "nr_throttled 3\nthrottled_usec 2500000"},
+            2.5,
+        ),
         (read_throttled_seconds, "0::/../elsewhere", {"cpu.stat": "throttled_usec 1000"}, 0.001),
         (read_throttled_seconds, "0::/", {"cpu.stat": "usage_usec 7"}, None),
-        (read_throttled_seconds, "0::/a", {"a/cpu.stat": "throttled_usec 0"}, 0.0),  # a group without a quota
+        (
+            read_throttled_seconds,
+            "0::/a",
+            {"a/cpu.stat": "throttled_usec 0"},
+            0.0,
+        ),  # a group without a quota
         (
             read_throttled_seconds,
             "0::/a/b",
@@ -80,19 +122,25 @@ def test_limits_are_those_of_the_control_groups(
     tmp_path: Path, read: Callable[[Path], Any], groups: str, files: dict[str, str], expected: Any
 ) -> None:
     below = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
-    assert read(write(tmp_path, below | ({"proc/self/cgroup": groups} if groups else {}))) == expected
+    assert (
+        read(write(tmp_path, below | ({"proc/self/cgroup": groups} if groups else {}))) == expected
+    )
 
 
 @pytest.fixture(autouse=True)
 def no_settings_of_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))  # temporary files may lie in a tree, too
+    monkeypatch.setenv(
+        "GIT_CEILING_DIRECTORIES", str(tmp_path.parent)
+    )  # temporary files may lie in a tree, too
 
 
 def git(*arguments: str, folder: Path) -> str:
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def make_tree(folder: Path) -> str:
@@ -104,7 +152,9 @@ def make_tree(folder: Path) -> str:
     return git("rev-parse", "HEAD", folder=folder)
 
 
-def test_a_tree_is_clean_until_a_known_file_differs(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_is_clean_until_a_known_file_differs(
+    in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit = make_tree(in_tmp_path)
     (in_tmp_path / "new.txt").touch()
     assert environment.read_commit() == (commit, False)
@@ -116,7 +166,9 @@ def test_a_tree_is_clean_until_a_known_file_differs(in_tmp_path: Path, monkeypat
     assert environment.read_commit() == (commit, True)
 
 
-def test_without_a_tree_or_git_nothing_is_known(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_tree_or_git_nothing_is_known(
+    in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert environment.read_commit() == (None, None)
     make_tree(in_tmp_path)
     monkeypatch.setenv("PATH", "")

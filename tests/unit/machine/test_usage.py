@@ -20,11 +20,15 @@ def test_workers_of_one_run_are_no_other_processes_and_their_memory_adds_up() ->
     one, both = alone.finish(), together.finish()
     assert both.own_cpu_seconds >= 100.0 > one.own_cpu_seconds
     assert both.peak_memory_bytes >= 2 * one.peak_memory_bytes
-    gone: Any = SimpleNamespace(pid=2**22 + 1, cpu_times=lambda: psutil.Process(2**22 + 1).cpu_times())
+    gone: Any = SimpleNamespace(
+        pid=2**22 + 1, cpu_times=lambda: psutil.Process(2**22 + 1).cpu_times()
+    )
     assert UsageMeter(fellows=[gone]).finish().peak_memory_bytes < both.peak_memory_bytes
 
 
-def test_measuring_processes_are_told_apart_by_their_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_measuring_processes_are_told_apart_by_their_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     processes = []
     for pid, run_id in enumerate(("a", "a", "b"), start=2**22 + 1):
         request = tmp_path / f"{pid}.json"
@@ -50,10 +54,14 @@ held = usage.read_memory()
 del within
 assert meter.finish().peak_memory_bytes > held - 2**24  # the system's counter of the moment is not exact
 """
-    subprocess.run([sys.executable, "-c", code], check=True)  # threads of other tests may move the peak
+    subprocess.run(
+        [sys.executable, "-c", code], check=True
+    )  # threads of other tests may move the peak
 
 
-def test_the_share_of_others_is_what_is_busy_beyond_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_share_of_others_is_what_is_busy_beyond_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(usage.os, "cpu_count", lambda: 4)
     before = usage.Counters(10.0, 5.0, 100.0, 0.0, None, 0, 0)
     # Two seconds of four cores are eight: five of them busy, of which this process took three.

@@ -35,7 +35,11 @@ def count(layer: Callable[..., Any], *shapes: tuple[int | None, ...]) -> int | N
         (layers.Conv2D(6, 3, dilation_rate=2), (8, 8, 4), 4 * 4 * 9 * 4 * 6),
         (layers.Conv1D(6, 3), (8, 4), 6 * 3 * 4 * 6),
         (layers.Conv3D(2, 2), (3, 3, 3, 1), 8 * 8 * 1 * 2),
-        (layers.DepthwiseConv2D(3, depth_multiplier=2, padding="same"), (8, 8, 4), 8 * 8 * 9 * 4 * 2),
+        (
+            layers.DepthwiseConv2D(3, depth_multiplier=2, padding="same"),
+            (8, 8, 4),
+            8 * 8 * 9 * 4 * 2,
+        ),
         (layers.SeparableConv2D(6, 3, padding="same"), (8, 8, 4), 8 * 8 * (9 * 4 + 4 * 6)),
         (layers.Conv2DTranspose(6, 3, strides=2, padding="same"), (4, 4, 5), 4 * 4 * 9 * 5 * 6),
         (layers.SimpleRNN(100), (28, 4), 28 * (4 * 100 + 100 * 100)),
@@ -50,11 +54,15 @@ def count(layer: Callable[..., Any], *shapes: tuple[int | None, ...]) -> int | N
     ],
     ids=lambda value: value.name if isinstance(value, layers.Layer) else None,
 )
-def test_each_kind_of_layer_costs_two_operations_a_product(layer: Any, shape: tuple[int, ...], products: int) -> None:
+def test_each_kind_of_layer_costs_two_operations_a_product(
+    layer: Any, shape: tuple[int, ...], products: int
+) -> None:
     assert count(layer, shape) == 2 * products
 
 
-def test_attention_counts_projections_scores_and_weighted_values_whatever_the_order_of_its_arguments() -> None:
+def test_attention_counts_projections_scores_and_weighted_values_whatever_the_order_of_its_arguments() -> (
+    None
+):
     layer = layers.MultiHeadAttention(num_heads=2, key_dim=3, value_dim=4)
     projections = 5 * 8 * 2 * 3 + 7 * 8 * 2 * 3 + 7 * 8 * 2 * 4
     result = 5 * 2 * 4 * 8
@@ -63,7 +71,10 @@ def test_attention_counts_projections_scores_and_weighted_values_whatever_the_or
     expected = (projections + within + result, projections + 2 * (within + result))
     with without_weights():
         assert halves(connect(layer, (5, 8), (7, 8))) == expected
-        assert halves(connect(lambda value, query: layer(value=value, query=query), (7, 8), (5, 8))) == expected
+        assert (
+            halves(connect(lambda value, query: layer(value=value, query=query), (7, 8), (5, 8)))
+            == expected
+        )
 
 
 class Doubled(layers.Layer):
@@ -82,7 +93,9 @@ class Doubled(layers.Layer):
 class Said(Doubled):
     """The same, that says what it costs."""
 
-    def forward_flops(self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]) -> int:
+    def forward_flops(
+        self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]
+    ) -> int:
         assert input_shape == output_shape == (None, 4)
         return 64
 
@@ -115,12 +128,24 @@ class Hidden(keras.Model):
         (Doubled(name="twice"), [(4,)], ("twice (Doubled)",)),
         (TwiceDense(4, name="two"), [(4,)], ("two (TwiceDense)",)),
         (layers.Conv2D(2, 3, name="free"), [(None, 8, 3)], ("free (Conv2D)",)),
-        (layers.TimeDistributed(layers.Dense(2), name="steps"), [(5, 4)], ("steps (TimeDistributed)",)),
+        (
+            layers.TimeDistributed(layers.Dense(2), name="steps"),
+            [(5, 4)],
+            ("steps (TimeDistributed)",),
+        ),
         (layers.EinsumDense("ab,bc->ac", 3, name="sum"), [(4,)], ("sum (EinsumDense)",)),
         (lambda *both: layers.Dot(1, name="dot")(list(both)), [(4,), (4,)], ("dot (Dot)",)),
-        (lambda *both: layers.Attention(name="attend")(list(both)), [(5, 3), (7, 3)], ("attend (Attention)",)),
+        (
+            lambda *both: layers.Attention(name="attend")(list(both)),
+            [(5, 3), (7, 3)],
+            ("attend (Attention)",),
+        ),
         (layers.ConvLSTM2D(2, 3, name="lstm"), [(5, 4, 4, 1)], ("lstm (ConvLSTM2D)",)),
-        (layers.RNN([layers.GRUCell(3), layers.GRUCell(2)], name="stack"), [(5, 4)], ("stack (RNN)",)),
+        (
+            layers.RNN([layers.GRUCell(3), layers.GRUCell(2)], name="stack"),
+            [(5, 4)],
+            ("stack (RNN)",),
+        ),
         (lambda x: keras.ops.matmul(x, x), [(4, 4)], ("matmul",)),
     ],
 )
@@ -137,9 +162,14 @@ def test_nested_models_are_taken_apart_for_the_size_that_they_get() -> None:
     inner = keras.Sequential([layers.Conv2D(2, 3, padding="same"), layers.Conv2D(3, 1)])
     anywhere = keras.Input((None, None, 1))
     of_any_size = keras.Model(anywhere, inner(anywhere))
-    nested = keras.Sequential([keras.Input((4, 4, 1)), of_any_size, layers.Flatten(), layers.Dense(2)])
+    nested = keras.Sequential(
+        [keras.Input((4, 4, 1)), of_any_size, layers.Flatten(), layers.Dense(2)]
+    )
     # All but the first convolution have a gradient of their input, too.
-    assert halves(nested) == (16 * 9 * 2 + 16 * 2 * 3 + 48 * 2, 16 * 9 * 2 + 2 * 16 * 2 * 3 + 2 * 48 * 2)
+    assert halves(nested) == (
+        16 * 9 * 2 + 16 * 2 * 3 + 48 * 2,
+        16 * 9 * 2 + 2 * 16 * 2 * 3 + 2 * 48 * 2,
+    )
 
 
 def test_weights_that_are_only_looked_at_get_no_memory_later_on() -> None:
@@ -152,7 +182,9 @@ def test_weights_that_are_only_looked_at_get_no_memory_later_on() -> None:
 
 def build(name: str, shape: tuple[int, ...], num_classes: int | None, **options: Any) -> Any:
     module = registry.load("models", name)
-    spec = DatasetSpec(input_shape=shape, num_classes=num_classes, train_samples=1, validation_samples=1)
+    spec = DatasetSpec(
+        input_shape=shape, num_classes=num_classes, train_samples=1, validation_samples=1
+    )
     with without_weights():
         return module.build_model(module.Config(**options), spec)
 
@@ -168,7 +200,10 @@ def test_networks_that_no_recipe_has_cost_what_was_worked_out_by_hand() -> None:
 
 
 def halves(model: Any) -> tuple[int, int]:
-    """Returns what forward pass and gradients of one sample cost, in products: multiplications and their additions."""
+    """Returns what forward pass and gradients of one sample cost, in products.
+
+    Multiplications and their additions.
+    """
     counted = count_model(model)
     assert counted.forward is not None and counted.training is not None
     return counted.forward // 2, (counted.training - counted.forward) // 2
@@ -208,12 +243,28 @@ def several_inputs(left: Any, right: Any) -> Any:
         # Neither has a gradient of its input; then the second has that one alone.
         (stack(frozen(layers.Dense(3)), layers.Dense(2)), [(4,)], (12 + 6, 6)),
         (stack(layers.Dense(3), frozen(layers.Dense(2))), [(4,)], (12 + 6, 12 + 6)),
-        (stack(layers.Dense(3), frozen(layers.Dense(2)), layers.Dense(5)), [(4,)], (12 + 6 + 10, 12 + 6 + 2 * 10)),
+        (
+            stack(layers.Dense(3), frozen(layers.Dense(2)), layers.Dense(5)),
+            [(4,)],
+            (12 + 6 + 10, 12 + 6 + 2 * 10),
+        ),
         (stack(frozen(layers.Dense(3)), frozen(layers.Dense(2))), [(4,)], (12 + 6, 0)),
-        (stack(layers.BatchNormalization(), layers.Dense(3)), [(4,)], (12, 2 * 12)),  # it has scales that are trained
-        (stack(layers.BatchNormalization(scale=False, center=False), layers.Dense(3)), [(4,)], (12, 12)),
+        (
+            stack(layers.BatchNormalization(), layers.Dense(3)),
+            [(4,)],
+            (12, 2 * 12),
+        ),  # it has scales that are trained
+        (
+            stack(layers.BatchNormalization(scale=False, center=False), layers.Dense(3)),
+            [(4,)],
+            (12, 12),
+        ),
         (stack(layers.Rescaling(0.5), layers.Dropout(0.5), layers.Dense(3)), [(4,)], (12, 12)),
-        (stack(layers.Dense(3), layers.Activation("relu"), layers.Dense(2)), [(4,)], (12 + 6, 12 + 2 * 6)),
+        (
+            stack(layers.Dense(3), layers.Activation("relu"), layers.Dense(2)),
+            [(4,)],
+            (12 + 6, 12 + 2 * 6),
+        ),
         (stack(layers.Dense(3), keras.ops.stop_gradient, layers.Dense(2)), [(4,)], (12 + 6, 6)),
         (branches, [(4,)], (12 + 12 + 12, 12 + 2 * 12)),
         (behind_a_frozen_branch, [(4,)], (12 + 12 + 9, 12 + 9)),
@@ -221,9 +272,17 @@ def several_inputs(left: Any, right: Any) -> Any:
         (several_inputs, [(4,), (5,)], (12 + 15 + 6, 12 + 15 + 2 * 6)),
         (layers.LSTM(5), [(10, 3)], (10 * 4 * (15 + 25), 10 * 4 * (15 + 2 * 25))),
         (stack(frozen(layers.LSTM(5)), layers.Dense(2)), [(10, 3)], (1600 + 10, 10)),
-        (layers.Bidirectional(layers.GRU(3)), [(7, 2)], (2 * 7 * 3 * (6 + 9), 2 * 7 * 3 * (6 + 2 * 9))),
+        (
+            layers.Bidirectional(layers.GRU(3)),
+            [(7, 2)],
+            (2 * 7 * 3 * (6 + 9), 2 * 7 * 3 * (6 + 2 * 9)),
+        ),
         # What lies between the two kernels has a gradient.
-        (layers.SeparableConv2D(6, 3, padding="same"), [(8, 8, 4)], (64 * (36 + 24), 64 * (36 + 2 * 24))),
+        (
+            layers.SeparableConv2D(6, 3, padding="same"),
+            [(8, 8, 4)],
+            (64 * (36 + 24), 64 * (36 + 2 * 24)),
+        ),
         (Said(), [(4,)], (32, 32)),
         (stack(layers.Dense(4), Said()), [(4,)], (16 + 32, 16 + 2 * 32)),
         (stack(layers.Dense(4), frozen(Said())), [(4,)], (16 + 32, 16 + 32)),
@@ -240,7 +299,11 @@ def test_only_gradients_that_training_needs_are_counted(
     ("network", "shape", "sizes"),
     [
         ([layers.Dense(100), layers.Dense(10)], (784,), (1, 784, 100)),
-        ([layers.Conv2D(6, 3, padding="same"), layers.Flatten(), layers.Dense(2)], (8, 8, 4), (64, 36, 6)),
+        (
+            [layers.Conv2D(6, 3, padding="same"), layers.Flatten(), layers.Dense(2)],
+            (8, 8, 4),
+            (64, 36, 6),
+        ),
         ([layers.SimpleRNN(100)], (28, 4), (28, 100, 100)),
         ([layers.Flatten()], (28, 4), None),
     ],

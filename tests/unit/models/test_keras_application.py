@@ -21,7 +21,11 @@ def test_builds_for_the_datas_images_and_classes_and_gives_logits() -> None:
 @pytest.mark.parametrize(
     ("architecture", "spec", "message"),
     [
-        ("ResNet51", data(32, 32, 3), "ResNet51: keras.applications has none of this name. Did you mean"),
+        (
+            "ResNet51",
+            data(32, 32, 3),
+            "ResNet51: keras.applications has none of this name. Did you mean",
+        ),
         (
             "VGG16",
             data(28, 28, 1),
@@ -30,7 +34,9 @@ def test_builds_for_the_datas_images_and_classes_and_gives_logits() -> None:
         ("VGG16", data(100, 8), "VGG16 does not take the data's samples of shape (100, 8): "),
     ],
 )
-def test_data_that_an_architecture_does_not_take_is_named(architecture: str, spec: DatasetSpec, message: str) -> None:
+def test_data_that_an_architecture_does_not_take_is_named(
+    architecture: str, spec: DatasetSpec, message: str
+) -> None:
     with pytest.raises(RecipeError) as caught:
         build_model(Config(architecture=architecture), spec)
     assert str(caught.value).startswith(f"model.architecture: {message}")

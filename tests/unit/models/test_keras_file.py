@@ -13,7 +13,9 @@ from tfbench.models.keras_file import Config, build_model
 from tfbench.recipe.dataset_spec import DatasetSpec
 
 # Keras 3.15 reads a variable in a way that NumPy 2 deprecates, when it saves it.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"
+)
 
 SPEC = DatasetSpec(input_shape=(4,), num_classes=3, train_samples=9, validation_samples=9)
 
@@ -52,7 +54,9 @@ def test_layers_of_tfbench_are_known_and_weights_are_the_files(tmp_path: Path) -
     assert type(model.layers[0]).__name__ == "LocalResponseNormalization"
     assert (model.layers[1].kernel.numpy() == original.layers[1].kernel.numpy()).all()
     assert len(notices) == 1
-    assert notices[0].endswith("brings its weights along: training starts from them, not from training.seed.")
+    assert notices[0].endswith(
+        "brings its weights along: training starts from them, not from training.seed."
+    )
 
 
 def test_it_trains_as_it_was_compiled_unless_the_recipe_says_otherwise(tmp_path: Path) -> None:
@@ -63,14 +67,18 @@ def test_it_trains_as_it_was_compiled_unless_the_recipe_says_otherwise(tmp_path:
     model.save(tmp_path / "net.keras")
     assert load(tmp_path / "net.keras")[0].loss == "mse"
     with pytest.warns(Notice):
-        assert not build_model(Config(file=str(tmp_path / "net.keras"), compiled=False), SPEC).compiled
+        assert not build_model(
+            Config(file=str(tmp_path / "net.keras"), compiled=False), SPEC
+        ).compiled
 
 
 @pytest.mark.parametrize(
     ("units", "shape", "received"),
     [(2, (4,), "Received: (None, 4) to (None, 2)"), (3, (5,), "Received: (None, 4) to (None, 3)")],
 )
-def test_shapes_that_do_not_fit_are_named(tmp_path: Path, units: int, shape: tuple[int, ...], received: str) -> None:
+def test_shapes_that_do_not_fit_are_named(
+    tmp_path: Path, units: int, shape: tuple[int, ...], received: str
+) -> None:
     import keras
 
     inputs = [keras.Input((4,)), keras.Input((4,))]
@@ -79,14 +87,19 @@ def test_shapes_that_do_not_fit_are_named(tmp_path: Path, units: int, shape: tup
 
     save(tmp_path / "net.keras", keras.layers.Dense(units))
     message = rejection(tmp_path / "net.keras", dataclasses.replace(SPEC, input_shape=shape))
-    assert f"must take samples of shape {shape} and give (3,), a logit for each of 3 classes" in message
+    assert (
+        f"must take samples of shape {shape} and give (3,), a logit for each of 3 classes"
+        in message
+    )
     assert received in message
 
 
 def test_a_fixed_batch_size_must_be_the_runs(tmp_path: Path) -> None:
     import keras
 
-    keras.Sequential([keras.Input((4,), batch_size=8), keras.layers.Dense(3)]).save(tmp_path / "net.keras")
+    keras.Sequential([keras.Input((4,), batch_size=8), keras.layers.Dense(3)]).save(
+        tmp_path / "net.keras"
+    )
     spec = dataclasses.replace(SPEC, per_replica_batch_size=8, validation_samples=16)
     assert load(tmp_path / "net.keras", spec)[0].input_shape == (8, 4)
     other = dataclasses.replace(spec, per_replica_batch_size=4)
@@ -95,12 +108,16 @@ def test_a_fixed_batch_size_must_be_the_runs(tmp_path: Path) -> None:
     assert "do not divide the 17 validation samples" in rejection(tmp_path / "net.keras", short)
 
 
-def test_a_list_or_dictionary_of_one_tensor_is_taken_for_that_tensor_and_a_softmax_stays(tmp_path: Path) -> None:
+def test_a_list_or_dictionary_of_one_tensor_is_taken_for_that_tensor_and_a_softmax_stays(
+    tmp_path: Path,
+) -> None:
     import keras
     import numpy as np
 
     inputs = keras.Input((4,), name="x")
-    keras.Model({"x": inputs}, [keras.layers.Dense(3, activation="softmax")(inputs)]).save(tmp_path / "net.keras")
+    keras.Model({"x": inputs}, [keras.layers.Dense(3, activation="softmax")(inputs)]).save(
+        tmp_path / "net.keras"
+    )
     model, _ = load(tmp_path / "net.keras")
     assert np.sum(model(np.zeros((2, 4), "float32")), axis=1) == pytest.approx([1, 1])
 
@@ -141,9 +158,14 @@ def test_what_is_no_keras_file_is_named(tmp_path: Path) -> None:
     save(path, keras.layers.Dense(3))
     for contents in (b"", b"\x89HDF\r\n\x1a\n" * 100, path.read_bytes()[:-100]):
         path.write_bytes(contents)
-        assert rejection(path).endswith('is damaged, or no file as model.save("net.keras") writes it.')
+        assert rejection(path).endswith(
+            'is damaged, or no file as model.save("net.keras") writes it.'
+        )
     unheard = {"class_name": "Unheard", "module": None, "registered_name": "Unheard", "config": {}}
     network = {"class_name": "Sequential", "module": "keras", "config": {"layers": [unheard]}}
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("config.json", json.dumps(network))
-    assert 'A network with layers of your own is built by a function: name = "module:function".' in rejection(path)
+    assert (
+        'A network with layers of your own is built by a function: name = "module:function".'
+        in rejection(path)
+    )

@@ -1,4 +1,6 @@
-"""The layers that Keras lacks, against plain NumPy in float64: what they give, and the gradients that they make up.
+"""The layers that Keras lacks, against plain NumPy in float64.
+
+What they give, and the gradients that they make up.
 
 All other gradients are the framework's.
 """
@@ -35,8 +37,13 @@ def run(layer: Any, x: Array) -> tuple[Array, Array, Array]:
     return y.numpy(), tape.gradient(total, tensor).numpy(), upstream
 
 
-def differentiate(function: Callable[[], Array], array: Array, upstream: Array, step: float = 1e-6) -> Array:
-    """Returns the gradient of sum(function() upstream) in `array`, which `function` reads, by central differences."""
+def differentiate(
+    function: Callable[[], Array], array: Array, upstream: Array, step: float = 1e-6
+) -> Array:
+    """Returns the gradient of sum(function() upstream), by central differences.
+
+    It is the gradient in `array`, which `function` reads.
+    """
     gradient = np.zeros_like(array)
     for index in np.ndindex(*array.shape):
         value = array[index]
@@ -93,7 +100,8 @@ def normalize_in_numpy(x: Array, size: int, bias: float, alpha: float, beta: flo
 
 
 @pytest.mark.parametrize(
-    ("size", "bias", "alpha", "beta"), [(5, 2.0, 0.3, 0.75), (1, 1.0, 0.5, 0.5), (17, 1.0, 0.1, 0.75)]
+    ("size", "bias", "alpha", "beta"),
+    [(5, 2.0, 0.3, 0.75), (1, 1.0, 0.5, 0.5), (17, 1.0, 0.1, 0.75)],
 )
 def test_response_normalisation_divides_by_the_neighbouring_channels(
     size: int, bias: float, alpha: float, beta: float
@@ -122,9 +130,12 @@ def test_response_normalisation_squares_in_float32_whatever_the_policy(policy: s
 
 @pytest.mark.parametrize("recomputes", [True, False])
 @pytest.mark.parametrize(
-    "options", [{}, {"rectifies_first": True, "normalization": "lrn"}, {"rectifies_each_step": False}]
+    "options",
+    [{}, {"rectifies_first": True, "normalization": "lrn"}, {"rectifies_each_step": False}],
 )
-def test_recurrent_convolution_adds_the_input_at_every_step(recomputes: bool, options: dict[str, Any]) -> None:
+def test_recurrent_convolution_adds_the_input_at_every_step(
+    recomputes: bool, options: dict[str, Any]
+) -> None:
     layer = RecurrentConvolution2D(
         16, num_feedback_steps=2, recomputes_feed_forward=recomputes, dtype="float64", **options
     )
@@ -138,7 +149,9 @@ def test_recurrent_convolution_adds_the_input_at_every_step(recomputes: bool, op
     def rectify(state: Array) -> Array:
         state = np.maximum(state, 0)
         # 16 filters: 16 // 8 + 1 = 3 channels
-        return normalize_in_numpy(state, 3, 1.0, 0.001, 0.75) if "normalization" in options else state
+        return (
+            normalize_in_numpy(state, 3, 1.0, 0.001, 0.75) if "normalization" in options else state
+        )
 
     def convolve(x: Array, kernel: Array, bias: Array) -> Array:
         return keras.ops.conv(x, kernel, padding="same").numpy() + bias
@@ -155,7 +168,10 @@ def test_recurrent_convolution_adds_the_input_at_every_step(recomputes: bool, op
 
 def test_recurrent_convolution_of_an_empty_share_is_empty() -> None:
     if tf.nn.conv2d(tf.zeros((0, 5, 5, 3)), tf.zeros((3, 3, 3, 4)), 1, "SAME").shape[-1] != 4:
-        pytest.skip("TensorFlow's own convolution of an empty batch has the wrong shape with oneDNN on this processor")
+        pytest.skip(
+            "TensorFlow's own convolution of an empty batch has the wrong shape with oneDNN on this"
+            " processor"
+        )
     assert RecurrentConvolution2D(4)(tf.zeros((0, 5, 5, 3))).shape == (0, 5, 5, 4)
 
 
@@ -180,9 +196,13 @@ def scatter_in_numpy(x: Array, upstream: Array, statement: str) -> Array:
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("backward", ["index_scatter", "mask_multiply", "printed_scatter"])
-def test_each_way_back_is_what_its_statement_does_in_numpy(backward: str, ties: bool, dtype: str) -> None:
+def test_each_way_back_is_what_its_statement_does_in_numpy(
+    backward: str, ties: bool, dtype: str
+) -> None:
     x = normal(2, 4, 6, 3).astype(dtype)
-    x = np.where(x < 0.5, np.where(x < -0.5, -0.0, 0.0), np.round(x)).astype(dtype) if ties else x  # zeros of any sign
+    x = (
+        np.where(x < 0.5, np.where(x < -0.5, -0.0, 0.0), np.round(x)).astype(dtype) if ties else x
+    )  # zeros of any sign
     y, of_x, upstream = run(SwitchableMaxPooling2D(2, backward, dtype=dtype), x)
     assert of_x.dtype == dtype
     np.testing.assert_array_equal(y, x.reshape(2, 2, 2, 3, 2, 3).max(axis=(2, 4)))
@@ -191,11 +211,15 @@ def test_each_way_back_is_what_its_statement_does_in_numpy(backward: str, ties: 
 
 def test_xla_that_computes_the_input_again_sends_no_gradient_to_another_cell() -> None:
     keras.utils.set_random_seed(0)
-    convolution, pool = keras.layers.Conv2D(4, 3, activation="relu"), SwitchableMaxPooling2D(2, "index_scatter")
+    convolution, pool = (
+        keras.layers.Conv2D(4, 3, activation="relu"),
+        SwitchableMaxPooling2D(2, "index_scatter"),
+    )
     x = tf.random.normal((8, 10, 10, 3))
 
     def gradient(x: Any) -> Any:
-        # A product and a sum: XLA computes them twice, and rounds once where it makes one operation of both.
+        # A product and a sum: XLA computes them twice, and rounds once where it makes one operation
+        # of both.
         scaled = convolution(x) * 1.01 + 0.1 * x[:, 1:-1, 1:-1, :1]
         with tf.GradientTape() as tape:
             tape.watch(scaled)
@@ -211,15 +235,47 @@ def test_xla_that_computes_the_input_again_sends_no_gradient_to_another_cell() -
 @pytest.mark.parametrize(
     ("make", "shape", "message"),
     [
-        (lambda: CeilMaxPooling2D(1, 3), None, "strides must be from 1 to pool_size. Received: pool_size=1, strides=3"),
-        (lambda: CeilMaxPooling2D(3, 2), (None, None, 5, 1), "height and width must be 3 or more. Received: None"),
-        (lambda: LocallyConnected2D(2, 3, kernel_initializer="he_normal"), None, "Received: 3 and HeNormal."),
-        (lambda: LocallyConnected2D(1, 3), (None, None, 6, 1), "height, width and channels must be known"),
-        (lambda: LocalResponseNormalization(4, name="lrn"), None, "lrn: size must be odd. Received: 4. Use 5."),
+        (
+            lambda: CeilMaxPooling2D(1, 3),
+            None,
+            "strides must be from 1 to pool_size. Received: pool_size=1, strides=3",
+        ),
+        (
+            lambda: CeilMaxPooling2D(3, 2),
+            (None, None, 5, 1),
+            "height and width must be 3 or more. Received: None",
+        ),
+        (
+            lambda: LocallyConnected2D(2, 3, kernel_initializer="he_normal"),
+            None,
+            "Received: 3 and HeNormal.",
+        ),
+        (
+            lambda: LocallyConnected2D(1, 3),
+            (None, None, 6, 1),
+            "height, width and channels must be known",
+        ),
+        (
+            lambda: LocalResponseNormalization(4, name="lrn"),
+            None,
+            "lrn: size must be odd. Received: 4. Use 5.",
+        ),
         (lambda: LocalResponseNormalization(bias=0), None, "bias must be above 0. Received: 0"),
-        (lambda: RecurrentConvolution2D(4, num_feedback_steps=0), None, "num_feedback_steps must be at least 1."),
-        (lambda: SwitchableMaxPooling2D(2, "scatter"), None, "backward must be one of index_scatter, mask_multiply"),
-        (lambda: SwitchableMaxPooling2D(2), (1, 4, 5, 1), "must be multiples of pool_size. Received: 4 and 5 with"),
+        (
+            lambda: RecurrentConvolution2D(4, num_feedback_steps=0),
+            None,
+            "num_feedback_steps must be at least 1.",
+        ),
+        (
+            lambda: SwitchableMaxPooling2D(2, "scatter"),
+            None,
+            "backward must be one of index_scatter, mask_multiply",
+        ),
+        (
+            lambda: SwitchableMaxPooling2D(2),
+            (1, 4, 5, 1),
+            "must be multiples of pool_size. Received: 4 and 5 with",
+        ),
     ],
 )
 def test_what_a_layer_cannot_do_is_rejected(

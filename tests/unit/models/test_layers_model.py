@@ -1,4 +1,7 @@
-"""Networks written as a table of Keras's layers: what they become, and the mistakes that can be made in one."""
+"""Networks written as a table of Keras's layers.
+
+What they become, and the mistakes that can be made in one.
+"""
 
 import re
 import tomllib
@@ -15,7 +18,9 @@ from tfbench.schema import find_problems
 
 
 def data(*shape: int, classes: int | None = 10, **more: Any) -> DatasetSpec:
-    return DatasetSpec(input_shape=shape, num_classes=classes, train_samples=100, validation_samples=10, **more)
+    return DatasetSpec(
+        input_shape=shape, num_classes=classes, train_samples=100, validation_samples=10, **more
+    )
 
 
 def read(*layers: Any) -> Config:
@@ -44,8 +49,14 @@ def test_layers_that_keras_lacks_and_how_weights_start_can_be_named() -> None:
 
 
 def test_the_table_in_the_docs_can_be_built() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "how-to" / "own-network.md").read_text(encoding="utf-8")
-    (block,) = (block for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[[model.layer]]" in block)
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "own-network.md").read_text(
+        encoding="utf-8"
+    )
+    (block,) = (
+        block
+        for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+        if "[[model.layer]]" in block
+    )
     model = build(*tomllib.loads(block)["model"]["layer"], spec=data(28, 28, 1))
     # 5*5*1*64 + 64, then 14*14*64*10 + 10
     assert model.count_params() == 1_664 + 125_450
@@ -54,7 +65,14 @@ def test_the_table_in_the_docs_can_be_built() -> None:
 def test_a_graph_with_a_shortcut_computes_what_it_says() -> None:
     ones = {"bias_initializer": "ones"}
     model = build(
-        {"type": "Dense", "name": "a", "units": 3, "inputs": ["data"], "activation": "relu", **ones},
+        {
+            "type": "Dense",
+            "name": "a",
+            "units": 3,
+            "inputs": ["data"],
+            "activation": "relu",
+            **ones,
+        },
         {"type": "Dense", "name": "b", "units": 3, "inputs": ["data"], "use_bias": False},
         {"type": "Add", "name": "sum", "inputs": ["a", "b"]},
         {"type": "Concatenate", "inputs": ["sum", "data"]},
@@ -69,7 +87,10 @@ def test_a_graph_with_a_shortcut_computes_what_it_says() -> None:
 
 def test_a_layer_may_hold_another_and_the_last_one_of_a_regression_gets_the_targets_shape() -> None:
     inner = {"class_name": "LSTM", "module": "keras.layers", "config": {"units": 3}}
-    model = build({"type": "Bidirectional", "layer": inner}, spec=data(7, 2, classes=None, target_shape=(3, 2)))
+    model = build(
+        {"type": "Bidirectional", "layer": inner},
+        spec=data(7, 2, classes=None, target_shape=(3, 2)),
+    )
     assert model.count_params() == 2 * 4 * 3 * (2 + 3 + 1)
     assert model.output_shape == (None, 3, 2)
 
@@ -81,16 +102,28 @@ def test_a_layer_may_hold_another_and_the_last_one_of_a_regression_gets_the_targ
         ([{}], "model.layer.0.type: missing."),
         ([{"type": "Flatten", "inputs": "data"}], "model.layer.0.inputs: must be a list."),
         (
-            [{"type": "Dense", "name": "one", "units": 1}, {"type": "Dense", "units": 1, "inputs": ["onn"]}],
-            "layer 'dense2': no layer above is named 'onn'. Did you mean 'one'? Named are: data, one.",
+            [
+                {"type": "Dense", "name": "one", "units": 1},
+                {"type": "Dense", "units": 1, "inputs": ["onn"]},
+            ],
+            (
+                "layer 'dense2': no layer above is named 'onn'. Did you mean 'one'? Named are:"
+                " data, one."
+            ),
         ),
         (
-            [{"type": "Dense", "units": 1, "inputs": ["b"]}, {"type": "Dense", "name": "b", "units": 1}],
+            [
+                {"type": "Dense", "units": 1, "inputs": ["b"]},
+                {"type": "Dense", "name": "b", "units": 1},
+            ],
             "layer 'dense1': no layer above is named 'b'. Named are: data.",
         ),
         ([{"type": "Flatten", "name": "data"}], "layer 'data': the name is taken already."),
         (
-            [{"type": "Flatten", "name": "lost"}, {"type": "Dense", "units": 1, "inputs": ["data"]}],
+            [
+                {"type": "Flatten", "name": "lost"},
+                {"type": "Dense", "units": 1, "inputs": ["data"]},
+            ],
             "layer 'lost': no other layer takes its output.",
         ),
     ],
@@ -105,12 +138,32 @@ def test_a_wrong_table_is_rejected_without_keras(layers: list[Any], message: str
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
-        ([{"type": "Dense", "name": "out", "units": 9}], "model.layer 'out': the last layer must have 10 outputs"),
+        (
+            [{"type": "Dense", "name": "out", "units": 9}],
+            "model.layer 'out': the last layer must have 10 outputs",
+        ),
         ([{"type": "Convv2D", "name": "c"}], "keras.layers has no Convv2D. Did you mean 'Conv2D'?"),
-        ([{"type": "Dense", "name": "d", "unit": 9}], "model.layer 'd' (Dense), fed with (6, 6, 2): "),
-        ([{"type": "Conv2D", "name": "c", "filters": 1, "kernel_size": 7}], "model.layer 'c' (Conv2D), fed with (6, 6"),
+        (
+            [{"type": "Dense", "name": "d", "unit": 9}],
+            "model.layer 'd' (Dense), fed with (6, 6, 2): ",
+        ),
+        (
+            [{"type": "Conv2D", "name": "c", "filters": 1, "kernel_size": 7}],
+            "model.layer 'c' (Conv2D), fed with (6, 6",
+        ),
         ([{"type": "Flatten", "name": "a/b"}], "model.layer 'a/b' (Flatten)"),
-        ([{"type": "ConvLSTM1D", "name": "s", "filters": 1, "kernel_size": 1, "return_state": True}], "one output"),
+        (
+            [
+                {
+                    "type": "ConvLSTM1D",
+                    "name": "s",
+                    "filters": 1,
+                    "kernel_size": 1,
+                    "return_state": True,
+                }
+            ],
+            "one output",
+        ),
         ([{"type": "RNN", "name": "r"}], "model.layer 'r' (RNN), fed with (6, 6, 2): 'cell'"),
     ],
 )
@@ -125,8 +178,16 @@ def test_a_layer_that_does_not_fit_is_named(layers: list[Any], message: str) -> 
     [
         {"type": "Lambda", "function": {"class_name": "__lambda__", "config": {"value": "4wA="}}},
         {"type": "TFSMLayer", "filepath": "/tmp/x"},
-        {"type": "Dense", "units": 1, "activation": {"class_name": "Lambda", "module": "keras.layers", "config": {}}},
-        {"type": "Dense", "units": 1, "activation": {"class_name": "function", "module": "os", "config": "system"}},
+        {
+            "type": "Dense",
+            "units": 1,
+            "activation": {"class_name": "Lambda", "module": "keras.layers", "config": {}},
+        },
+        {
+            "type": "Dense",
+            "units": 1,
+            "activation": {"class_name": "function", "module": "os", "config": "system"},
+        },
         {"type": "Bidirectional", "layer": {"class_name": "system", "module": "os", "config": {}}},
     ],
 )

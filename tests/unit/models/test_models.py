@@ -23,12 +23,48 @@ DIGIT_ROWS = dataclasses.replace(DIGITS, input_shape=(28, 28))
 @pytest.mark.parametrize(
     ("name", "options", "spec", "message"),
     [
-        ("mlp", {}, WAVE, r"model mlp: .* expected values of shape \(10, 1\), received outputs of shape \(1,\)\. Take"),
-        ("resnet", {"num_outputs": 9}, PHOTOS, r"model resnet: .* of 10 classes, received outputs of shape \(9,\)"),
-        ("mlp", {}, TEXT, r"model mlp: .* for each of 256 classes at each position, received .* \(256,\)"),
-        ("gpt", {}, PHOTOS, r"model gpt: needs tokens, and a label for each of them\. Set dataset\.name = \"text\"\."),
-        ("vit", {"patch_size": 5}, PHOTOS, r"model\.patch_size: must divide .* Received: 5 for samples of 32x32x3\."),
-        ("sine_lstm", {}, DIGIT_ROWS, r"model sine_lstm: .* a logit for each of 10 classes, .* of shape \(28, 1\)"),
+        (
+            "mlp",
+            {},
+            WAVE,
+            (
+                r"model mlp: .* expected values of shape \(10, 1\), received outputs of shape"
+                r" \(1,\)\. Take"
+            ),
+        ),
+        (
+            "resnet",
+            {"num_outputs": 9},
+            PHOTOS,
+            r"model resnet: .* of 10 classes, received outputs of shape \(9,\)",
+        ),
+        (
+            "mlp",
+            {},
+            TEXT,
+            r"model mlp: .* for each of 256 classes at each position, received .* \(256,\)",
+        ),
+        (
+            "gpt",
+            {},
+            PHOTOS,
+            (
+                r"model gpt: needs tokens, and a label for each of them\. Set dataset\.name ="
+                r" \"text\"\."
+            ),
+        ),
+        (
+            "vit",
+            {"patch_size": 5},
+            PHOTOS,
+            r"model\.patch_size: must divide .* Received: 5 for samples of 32x32x3\.",
+        ),
+        (
+            "sine_lstm",
+            {},
+            DIGIT_ROWS,
+            r"model sine_lstm: .* a logit for each of 10 classes, .* of shape \(28, 1\)",
+        ),
     ],
 )
 def test_outputs_that_the_targets_would_be_broadcast_to_are_rejected(
@@ -56,7 +92,9 @@ def test_kernels_start_as_chainers_do_untruncated_and_not_alike() -> None:
 @pytest.mark.parametrize("compiler", ["graph", "xla", "eager"])
 def test_a_model_is_compiled_by_what_was_asked_for_and_reads_back_so(compiler: str) -> None:
     training = TrainingConfig(global_batch_size=8, epochs=1, compiler=compiler)
-    model = build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS)
+    model = build_compiled_model(
+        ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS
+    )
     assert (model.jit_compile, model.run_eagerly) == (compiler == "xla", compiler == "eager")
     assert backends.current().read_settings(model, training).compiler == compiler
 
@@ -65,5 +103,10 @@ def test_what_keras_does_not_compile_is_rejected(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("keras.layers.Dense.supports_jit", False, raising=False)
     monkeypatch.setattr("keras.Model.jit_compile", property(lambda _: False, lambda *_: None))
     training = TrainingConfig(global_batch_size=8, epochs=1, compiler="xla")
-    with pytest.raises(DeviceError, match=r'^training.compiler: Keras does not .* with XLA .* Use compiler = "graph"'):
-        build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS)
+    with pytest.raises(
+        DeviceError,
+        match=r'^training.compiler: Keras does not .* with XLA .* Use compiler = "graph"',
+    ):
+        build_compiled_model(
+            ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS
+        )

@@ -1,4 +1,7 @@
-"""A network named in place of a recipe: where its data comes from, and that nothing of it is imported."""
+"""A network named in place of a recipe.
+
+Where its data comes from, and that nothing of it is imported.
+"""
 
 from pathlib import Path
 
@@ -14,18 +17,30 @@ TRACE = "import pathlib\npathlib.Path('imported').touch()\n"
     ("code", "dataset"),
     [("", "network"), ("def load_data(): ...", "{file}:load_data")],
 )
-def test_a_file_of_code_trains_on_the_data_of_its_own(in_tmp_path: Path, code: str, dataset: str) -> None:
+def test_a_file_of_code_trains_on_the_data_of_its_own(
+    in_tmp_path: Path, code: str, dataset: str
+) -> None:
     file = in_tmp_path / "nets.py"
     file.write_text(f"{TRACE}{code}\n", encoding="utf-8")
     request = load_request("nets.py:build", values={"training.epochs": 2, "model.width": 3})
-    assert (request.recipe.model.name, request.recipe.model.options) == (f"{file}:build", {"width": 3})
+    assert (request.recipe.model.name, request.recipe.model.options) == (
+        f"{file}:build",
+        {"width": 3},
+    )
     assert request.recipe.dataset.name == dataset.format(file=file)
-    assert (request.recipe.name, request.recipe.training.epochs, request.allows_code) == ("nets", 2, True)
+    assert (request.recipe.name, request.recipe.training.epochs, request.allows_code) == (
+        "nets",
+        2,
+        True,
+    )
     assert not Path("imported").exists()
 
 
 def test_a_saved_network_is_a_recipe_for_data_that_is_named(in_tmp_path: Path) -> None:
     (in_tmp_path / "net.keras").touch()
     recipe = load_recipe(find_recipe("net.keras"), {"dataset.name": "mnist"})
-    assert (recipe.model.options["file"], recipe.dataset.name) == (f"{in_tmp_path}/net.keras", "mnist")
+    assert (recipe.model.options["file"], recipe.dataset.name) == (
+        f"{in_tmp_path}/net.keras",
+        "mnist",
+    )
     assert load_recipe(find_recipe("net.keras")).dataset.options["num_samples"] == 1024

@@ -27,7 +27,12 @@ def test_writes_tables_then_tables_inside_them() -> None:
     [
         *("", 'a "b" \\ c', "line\nline\ttab", "ü 数 🎉", "\x00\x1b\x7f"),
         *(0, -5, 10**15, 1e-8, 1e300, 2.0, True, False, [[1], [2, 3]]),
-        *({}, [{}, {"x": {}}], [{"a": 1, "figures": {"x y": 1.5}}], [{"more": {"x": [[{"y": 1}]]}}]),
+        *(
+            {},
+            [{}, {"x": {}}],
+            [{"a": 1, "figures": {"x y": 1.5}}],
+            [{"more": {"x": [[{"y": 1}]]}}],
+        ),
     ],
 )
 def test_values_read_back(value: object) -> None:

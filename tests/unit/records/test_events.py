@@ -16,8 +16,14 @@ def test_what_a_nested_record_does_not_know_is_said_with_what_it_knows() -> None
     with pytest.raises(RecipeError) as caught:
         events.read_fields({"kind": "machine", "time": 1.0, "state": state})
     gpu, outer = str(caught.value).splitlines()
-    assert outer == "machine.state.jouls: unknown key. Did you mean 'joules'? Known keys: seconds, gpus, joules."
-    assert gpu.startswith("machine.state.gpus.a.clock: unknown key. Did you mean 'clock_mhz'? Known keys: clock_mhz, ")
+    assert (
+        outer
+        == "machine.state.jouls: unknown key. Did you mean 'joules'? Known keys: seconds, gpus,"
+        " joules."
+    )
+    assert gpu.startswith(
+        "machine.state.gpus.a.clock: unknown key. Did you mean 'clock_mhz'? Known keys: clock_mhz, "
+    )
 
 
 def test_every_kind_that_is_written_is_known() -> None:

@@ -1,4 +1,7 @@
-"""Whatever a journal or a sweep's record holds: no traceback, and the runs beside it stay usable."""
+"""Whatever a journal or a sweep's record holds.
+
+No traceback, and the runs beside it stay usable.
+"""
 
 import contextlib
 import dataclasses
@@ -39,7 +42,10 @@ MORE_RECORDS = (
 
 @pytest.fixture
 def store(tmp_path: Path, tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store with two runs that are in MLflow. Plots are laid out, but not drawn, which takes a second each."""
+    """A store with two runs that are in MLflow.
+
+    Plots are laid out, but not drawn, which takes a second each.
+    """
     monkeypatch.setattr(Figure, "savefig", lambda figure, file, **options: None)
     store = Store(tmp_path / "mlruns")
     make_database(store)
@@ -58,7 +64,11 @@ def new_journal(folder: Path, is_profile: bool) -> Path:
         return write_profile_journal(other, replaced(result, run_id))
     path = write_journal(other, replaced(build_sized_result(2), run_id))
     first, *lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(first + b"".join(json.dumps(record).encode() + b"\n" for record in MORE_RECORDS) + b"".join(lines))
+    path.write_bytes(
+        first
+        + b"".join(json.dumps(record).encode() + b"\n" for record in MORE_RECORDS)
+        + b"".join(lines)
+    )
     return path
 
 
@@ -74,7 +84,10 @@ def mutated(data: bytes, changes: list[Mutation]) -> bytes:
 
 
 def without_traceback(done: Any) -> Any:
-    """Returns what a command left behind; an exception that nobody expected has come through to the test by itself."""
+    """Returns what a command left behind.
+
+    An exception that nobody expected has come through to the test by itself.
+    """
     assert "Traceback" not in done.stderr
     assert done.exit_code in (0, 1, 2)
     return done
@@ -135,7 +148,11 @@ _NO_FIGURES = "its figures cannot be made"
         ('"backward":', '"other":', _NO_FIGURES),
         ('"traced":{', '"traced":{"other":{"seconds":1,"parts":{}},', _NO_FIGURES),
         ('"traced":{"forward"', '"traced":{"other"', _NO_FIGURES),
-        ('"traced":{"forward":{"seconds":', '"traced":{"forward":{"seconds":-', "must be greater than 0"),
+        (
+            '"traced":{"forward":{"seconds":',
+            '"traced":{"forward":{"seconds":-',
+            "must be greater than 0",
+        ),
     ],
 )
 def test_a_round_of_a_profile_that_no_phase_can_be_told_by_is_damage(

@@ -12,7 +12,15 @@ from builders import build_epoch, build_recipe, build_request, build_span, build
 from journals import build_sized_result, write_journal
 from tfbench.errors import TrackingError
 from tfbench.records import journal as journal_module
-from tfbench.records.journal import DiskFullError, Journal, plain_fields, read_records, read_run, replay, request_fields
+from tfbench.records.journal import (
+    DiskFullError,
+    Journal,
+    plain_fields,
+    read_records,
+    read_run,
+    replay,
+    request_fields,
+)
 from tfbench.records.json_lines import Follower, Record
 from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
 from tfbench.records.run import RunExit, RunRequest, RunResult
@@ -60,7 +68,9 @@ def test_what_was_measured_comes_back(tmp_path: Path) -> None:
     recipe = build_recipe(
         training={"optimizer": {"name": "sgd", "momentum": 0.9}},
         distribution={"devices": ["cpu:0", "cpu:1"], "strategy": "mirrored"},
-        reference=[{"hardware": "h", "devices": "cpu", "source": "s", "figures": {"val_accuracy": 0.98}}],
+        reference=[
+            {"hardware": "h", "devices": "cpu", "source": "s", "figures": {"val_accuracy": 0.98}}
+        ],
     )
     result = build_sized_result(
         0,
@@ -70,7 +80,8 @@ def test_what_was_measured_comes_back(tmp_path: Path) -> None:
         input_check=InputCheck(num_batches=64, seconds=0.5),
         breakdown=BreakdownRecord(entries={"startup": 3.5, "steady": 1.0}, elapsed_seconds=4.75),
         peak_checks=tuple(
-            PeakCheck(size=2048, precision="float32", num_rounds=3, flops=2 * 2048**3, seconds=s) for s in (0.2, 0.1)
+            PeakCheck(size=2048, precision="float32", num_rounds=3, flops=2 * 2048**3, seconds=s)
+            for s in (0.2, 0.1)
         ),
     )
     records = read_records(write_journal(Store(tmp_path), result))
@@ -95,7 +106,9 @@ def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(p
 
 
 @pytest.mark.parametrize("torn", [b'{"kind":"epoch","epo', b'{"kind":"note","text":"\xc3'])
-def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_one(path: Path, torn: bytes) -> None:
+def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_one(
+    path: Path, torn: bytes
+) -> None:
     write_request(path).close()
     with path.open("ab") as file:
         file.write(torn)
@@ -162,16 +175,19 @@ def test_spans_are_held_back_until_the_next_record_or_the_end(path: Path) -> Non
 def test_two_processes_append_whole_lines(path: Path) -> None:
     write_request(path).close()
     code = (
-        "import sys; from pathlib import Path; from tfbench.records.journal import Journal\n"
-        "journal = Journal(Path(sys.argv[1]))\n"
-        "for index in range(300): journal.append('note', text=f'{sys.argv[2]} {index} ' + 'x' * 3000)\n"
-        "journal.close()\n"
+        "import sys; from pathlib import Path; from tfbench.records.journal import Journal\njournal"
+        " = Journal(Path(sys.argv[1]))\nfor index in range(300): journal.append('note',"
+        " text=f'{sys.argv[2]} {index} ' + 'x' * 3000)\njournal.close()\n"
     )
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in ("a", "b")]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in ("a", "b")
+    ]
     assert [writer.wait() for writer in writers] == [0, 0]
     notes = replay(read_records(path)).notes
     for name in ("a", "b"):
-        assert [note.split()[1] for note in notes if note.startswith(name)] == [str(index) for index in range(300)]
+        assert [note.split()[1] for note in notes if note.startswith(name)] == [
+            str(index) for index in range(300)
+        ]
 
 
 @pytest.mark.usefixtures("spans_are_held_back")
@@ -181,7 +197,9 @@ def test_writes_spans_and_record_from_the_reserve_when_the_disk_is_full(
     journal, reserve, real_write = write_request(path), path.with_suffix(".reserve"), os.write
     journal.reserve()
     # As long as the reserve lies on it, the disk takes a part of a line.
-    monkeypatch.setattr(os, "write", lambda file, data: real_write(file, data[:10] if reserve.exists() else data))
+    monkeypatch.setattr(
+        os, "write", lambda file, data: real_write(file, data[:10] if reserve.exists() else data)
+    )
     journal.append_span(build_span())
     with pytest.raises(DiskFullError) as caught:
         journal.append("epoch", **plain_fields(epoch=build_epoch()))
@@ -191,7 +209,9 @@ def test_writes_spans_and_record_from_the_reserve_when_the_disk_is_full(
     assert not reserve.exists()
 
 
-def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = write_request(path)
     real_write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: real_write(file, data[:10]))
@@ -219,7 +239,9 @@ def test_a_file_that_is_no_journal_is_named(path: Path, content: bytes, message:
     assert f"{path}: {message}" in str(caught.value)
 
 
-def test_a_journal_is_synced_no_more_often_than_asked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_is_synced_no_more_often_than_asked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     journal = Journal(path)

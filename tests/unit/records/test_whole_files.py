@@ -16,7 +16,9 @@ from tfbench.store.store import Store
 Cli = Callable[..., Any]
 
 
-def test_a_file_is_replaced_whole_and_keeps_its_mode_and_a_new_one_gets_the_user_s(tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole_and_keeps_its_mode_and_a_new_one_gets_the_user_s(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "a.json"
     path.write_text("old")
     path.chmod(0o640)
@@ -38,7 +40,9 @@ def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_output_that_is_a_link_goes_to_what_the_link_leads_to_as_in_a_shell(tmp_path: Path) -> None:
+def test_an_output_that_is_a_link_goes_to_what_the_link_leads_to_as_in_a_shell(
+    tmp_path: Path,
+) -> None:
     real, link = tmp_path / "real.html", tmp_path / "link.html"
     link.symlink_to(real)
     for text in ("made", "replaced"):
@@ -59,7 +63,9 @@ def test_a_pipe_or_device_is_written_to_and_stays_what_it_is(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["pipe.jsonl", "RUN.brief.json", "RUN.tracked.json", "RUN.lock"])
 @pytest.mark.parametrize("command", ["runs", "recover"])
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(in_tmp_path: Path, tfbench: Cli, name: str, command: str) -> None:
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+    in_tmp_path: Path, tfbench: Cli, name: str, command: str
+) -> None:
     journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
     pipe = journal.with_name(name.replace("RUN", journal.stem))
     pipe.unlink(missing_ok=True)

@@ -13,8 +13,13 @@ THREADS = "training.intra_op_threads"
 DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 
 
-def sweep_of(sizes: tuple[int, ...] = (10, 20), batches: tuple[int, ...] = (32, 64), **options: Any) -> Comparison:
-    """Compares setups of which the second is half as fast at the first batch size and twice as fast at any other."""
+def sweep_of(
+    sizes: tuple[int, ...] = (10, 20), batches: tuple[int, ...] = (32, 64), **options: Any
+) -> Comparison:
+    """Compares two setups, either of which is faster at some batch sizes.
+
+    The second is half as fast at the first batch size, and twice as fast at any other.
+    """
     briefs = [
         build_brief(
             1000.0
@@ -64,12 +69,24 @@ def test_a_panel_is_a_network_and_a_line_a_setup() -> None:
 
 
 def test_speed_ups_have_their_intervals_and_lie_above_or_below_the_baseline() -> None:
-    failures = [Failure(setting={WIDTH: [20], BATCH: 128}, setup=MIRRORED, outcome="KILLED", reason="out of memory")]
+    failures = [
+        Failure(
+            setting={WIDTH: [20], BATCH: 128},
+            setup=MIRRORED,
+            outcome="KILLED",
+            reason="out of memory",
+        )
+    ]
     comparison = sweep_of(failures=failures)
     plot = plots_of(comparison)["speedup.png"]
     baseline, other = plot.panels[0].series
-    assert baseline.points == ()  # which keeps its place, so that a setup looks the same in every plot
-    assert [(x, y) for x, y, *_ in other.points] == [(32, pytest.approx(0.5)), (64, pytest.approx(2.0))]
+    assert (
+        baseline.points == ()
+    )  # which keeps its place, so that a setup looks the same in every plot
+    assert [(x, y) for x, y, *_ in other.points] == [
+        (32, pytest.approx(0.5)),
+        (64, pytest.approx(2.0)),
+    ]
     (row,) = [row for row in comparison.rows if row.setting == {WIDTH: [10], BATCH: 32}]
     speedup = row.entries[MIRRORED].speedup
     assert speedup and other.points[0][2:] == (speedup.low, speedup.high)
@@ -78,12 +95,17 @@ def test_speed_ups_have_their_intervals_and_lie_above_or_below_the_baseline() ->
 
 
 def test_single_runs_have_no_intervals_and_what_there_is_nothing_of_no_plot() -> None:
-    (plot,) = comparison_plots(compare([build_brief(100.0 * batch, batch=batch) for batch in (32, 64)]))
+    (plot,) = comparison_plots(
+        compare([build_brief(100.0 * batch, batch=batch) for batch in (32, 64)])
+    )
     assert [point.low for point in plot.panels[0].series[0].points] == [None, None]
     assert "intervals" not in plot.title
     other = Setup(strategy="one_device", devices=("cpu:0",))
     assert comparison_plots(compare([build_brief(), build_brief(setup=other)])) == ()
-    failures = [Failure(setting={BATCH: batch}, setup=DEFAULT, outcome="FAILED", reason="NaN") for batch in (32, 64)]
+    failures = [
+        Failure(setting={BATCH: batch}, setup=DEFAULT, outcome="FAILED", reason="NaN")
+        for batch in (32, 64)
+    ]
     assert comparison_plots(compare([], keys=[BATCH], failures=failures)) == ()
 
 
@@ -93,7 +115,11 @@ def test_single_runs_have_no_intervals_and_what_there_is_nothing_of_no_plot() ->
         ([{BATCH: 32}, {BATCH: 64}], "global batch size (samples)", [32.0, 64.0]),
         ([{THREADS: 1}, {THREADS: 2}], "intra op threads", [1.0, 2.0]),
         ([{WIDTH: [10]}, {WIDTH: [20]}], "parameters of the network", [10.0, 20.0]),
-        ([{"model.activation": "relu"}, {"model.activation": "tanh"}], "global batch size (samples)", [32.0, 32.0]),
+        (
+            [{"model.activation": "relu"}, {"model.activation": "tanh"}],
+            "global batch size (samples)",
+            [32.0, 32.0],
+        ),
     ],
 )
 def test_the_x_axis_is_the_batch_size_or_what_else_is_varied(
@@ -101,7 +127,11 @@ def test_the_x_axis_is_the_batch_size_or_what_else_is_varied(
 ) -> None:
     briefs = [
         build_brief(
-            100.0, batch=one.get(BATCH, 32), parameters=one.get(WIDTH, [1000])[0], settings=one, run_id=str(index)
+            100.0,
+            batch=one.get(BATCH, 32),
+            parameters=one.get(WIDTH, [1000])[0],
+            settings=one,
+            run_id=str(index),
         )
         for index, one in enumerate(settings)
     ]
@@ -113,4 +143,9 @@ def test_the_x_axis_is_the_batch_size_or_what_else_is_varied(
 
 def test_the_corners_are_the_ends_of_both_ranges() -> None:
     rows = corner_rows(sweep_of(sizes=(10, 20, 30), batches=(32, 64, 128)))
-    assert [(row.num_parameters, row.global_batch_size) for row in rows] == [(10, 32), (10, 128), (30, 32), (30, 128)]
+    assert [(row.num_parameters, row.global_batch_size) for row in rows] == [
+        (10, 32),
+        (10, 128),
+        (30, 32),
+        (30, 128),
+    ]

@@ -23,7 +23,14 @@ from builders import (
 from screens import Screen
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
-from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
+from tfbench.records.run import (
+    DatasetSummary,
+    ModelSummary,
+    RunExit,
+    RunResult,
+    Summary,
+    TrackedRun,
+)
 from tfbench.report import formats
 from tfbench.report.run.console import RunConsole
 from tfbench.report.run.sections import next_section, run_sections
@@ -34,7 +41,9 @@ Golden = Callable[[str, str], None]
 RUN_ID = "0123456789abcdef" * 2
 JOURNAL = f"/home/u/mlruns/journals/{RUN_ID}.jsonl"
 TRACKED = TrackedRun(
-    tracking_uri="sqlite:////home/u/mlruns/mlflow.db", experiment_id="1", run_id="fedcba9876543210" * 2
+    tracking_uri="sqlite:////home/u/mlruns/mlflow.db",
+    experiment_id="1",
+    run_id="fedcba9876543210" * 2,
 )
 REFERENCES = [
     {
@@ -42,7 +51,12 @@ REFERENCES = [
         "devices": "cpu",
         "source": "An article",
         "notes": "loss is of the last batch",
-        "figures": {"epochs": 20, "elapsed_seconds": 131.866, "loss": 0.000392997, "val_accuracy": 0.9802},
+        "figures": {
+            "epochs": 20,
+            "elapsed_seconds": 131.866,
+            "loss": 0.000392997,
+            "val_accuracy": 0.9802,
+        },
     },
     {
         "hardware": "NVIDIA Titan X (Pascal)",
@@ -64,7 +78,11 @@ def build_mnist_run() -> RunResult:
         training={"global_batch_size": 100, "epochs": 3},
         reference=REFERENCES,
     )
-    learned = [(0.192, 0.944, 0.0983, 0.9689), (0.0731, 0.97725, 0.0766771, 0.9761), (0.000392997, 1.0, 0.0812, 0.9802)]
+    learned = [
+        (0.192, 0.944, 0.0983, 0.9689),
+        (0.0731, 0.97725, 0.0766771, 0.9761),
+        (0.000392997, 1.0, 0.0812, 0.9802),
+    ]
     epochs = tuple(
         build_epoch(
             epoch=number,
@@ -92,7 +110,11 @@ def build_mnist_run() -> RunResult:
             notes=("no GPU found: mirrored runs on the CPU",),
         ),
         dataset=DatasetSummary(
-            name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
+            name="mnist",
+            source="synthetic, seed 0",
+            synthetic=True,
+            train_samples=60_000,
+            validation_samples=10_000,
         ),
         model=ModelSummary(
             num_parameters=1_796_010,
@@ -110,7 +132,11 @@ def build_mnist_run() -> RunResult:
         epochs=epochs,
         usage=build_usage(peak_memory_bytes=1_500_000_000, memory_before_model_bytes=600_000_000),
         input_check=InputCheck(num_batches=64, seconds=0.128),
-        peak_checks=(PeakCheck(size=2048, precision="float32", num_rounds=4, flops=500_000_000_000, seconds=1.0),),
+        peak_checks=(
+            PeakCheck(
+                size=2048, precision="float32", num_rounds=4, flops=500_000_000_000, seconds=1.0
+            ),
+        ),
         breakdown=BreakdownRecord(
             entries={
                 "startup": 4.0,
@@ -136,7 +162,10 @@ def build_failed_run() -> RunResult:
         usage=None,
         input_check=None,
         peak_checks=(),
-        exit=RunExit(status="FAILED", reason="the worker was killed by signal 9; the machine may be out of memory"),
+        exit=RunExit(
+            status="FAILED",
+            reason="the worker was killed by signal 9; the machine may be out of memory",
+        ),
     )
 
 
@@ -149,19 +178,27 @@ def show(
     file: io.StringIO | None = None,
 ) -> str:
     file = file or io.StringIO()
-    colors: dict[str, Any] = {"force_terminal": True, "color_system": "standard"} if file.isatty() else {}
-    shown = RunConsole(quiet_stdout=False, is_full=is_full, console=Console(file=file, width=width, **colors))
+    colors: dict[str, Any] = (
+        {"force_terminal": True, "color_system": "standard"} if file.isatty() else {}
+    )
+    shown = RunConsole(
+        quiet_stdout=False, is_full=is_full, console=Console(file=file, width=width, **colors)
+    )
     shown.stage("starting TensorFlow")
     shown.stage("loading data")
     shown.ready(result)
     for record in result.epochs:
         shown.progress(build_progress(step=600 * record.epoch - 300, epoch=record.epoch))
         shown.epoch(record)
-    shown.finish(Run(result=result, summary=summarize_run(result), tracked=tracked, journal=Path(JOURNAL)))
+    shown.finish(
+        Run(result=result, summary=summarize_run(result), tracked=tracked, journal=Path(JOURNAL))
+    )
     return file.getvalue()
 
 
-@pytest.mark.parametrize(("name", "result"), [("mnist", build_mnist_run()), ("failed", build_failed_run())])
+@pytest.mark.parametrize(
+    ("name", "result"), [("mnist", build_mnist_run()), ("failed", build_failed_run())]
+)
 @pytest.mark.parametrize("is_full", [True, False])
 def test_a_run_without_a_terminal_is_shown_as_in_the_golden_file(
     golden: Golden, name: str, result: RunResult, is_full: bool
@@ -171,27 +208,37 @@ def test_a_run_without_a_terminal_is_shown_as_in_the_golden_file(
     golden(f"{'console' if is_full else 'console_short'}_{name}_80.txt", shown)
 
 
-def sections_of(result: RunResult, summary: Summary | None = None, *, width: int = 200, is_full: bool = False) -> str:
+def sections_of(
+    result: RunResult, summary: Summary | None = None, *, width: int = 200, is_full: bool = False
+) -> str:
     made = run_sections(result, summary or summarize_run(result), is_full=is_full)
     made.append(next_section(result, TRACKED, JOURNAL))
     return "\n".join(text(made, width))
 
 
 @pytest.mark.parametrize("result", [build_mnist_run(), build_failed_run()])
-def test_a_run_ends_shortly_whatever_its_warnings_and_says_where_the_rest_is(result: RunResult) -> None:
-    warnings = tuple(f"warning {number}: {'said at length ' * 12}. And more of it." for number in range(12))
+def test_a_run_ends_shortly_whatever_its_warnings_and_says_where_the_rest_is(
+    result: RunResult,
+) -> None:
+    warnings = tuple(
+        f"warning {number}: {'said at length ' * 12}. And more of it." for number in range(12)
+    )
     summary = Summary(metrics=summarize_run(result).metrics, warnings=warnings)
     short = sections_of(result, summary, width=80)
     assert len(short.splitlines()) <= 24
     assert "9 more kinds of warning" in short and "And more of it" not in short
-    assert any(f"{word} ..." in " ".join(short.split()) for word in ("said", "at", "length"))  # cut between words
+    assert any(
+        f"{word} ..." in " ".join(short.split()) for word in ("said", "at", "length")
+    )  # cut between words
     assert f"tfbench runs {RUN_ID[:12]} --store /home/u/mlruns" in short
     assert sections_of(result, summary, is_full=True).count("And more of it") == 12
 
 
 def test_settings_have_what_was_read_back_of_onednn_and_of_threads() -> None:
     environment = build_environment(tensorflow_onednn=False, thread_variables="OMP_NUM_THREADS=1")
-    shown = sections_of(dataclasses.replace(build_mnist_run(), environment=environment), is_full=True).split()
+    shown = sections_of(
+        dataclasses.replace(build_mnist_run(), environment=environment), is_full=True
+    ).split()
     assert shown[shown.index("tensorflow_onednn") + 1] == "false"
     assert shown[shown.index("thread_variables") + 1] == "OMP_NUM_THREADS=1"
 
@@ -215,7 +262,9 @@ def test_a_terminal_shows_both_percentages_the_speed_and_the_time_left() -> None
 
 def test_no_thread_draws_beside_the_measurement() -> None:
     before = threading.active_count()
-    shown = RunConsole(quiet_stdout=False, console=Console(file=Screen(), width=80, force_terminal=True))
+    shown = RunConsole(
+        quiet_stdout=False, console=Console(file=Screen(), width=80, force_terminal=True)
+    )
     shown.ready(build_mnist_run())
     shown.progress(build_progress(total_steps=None, steps_per_second=None, seconds_left=None))
     assert threading.active_count() == before
@@ -247,7 +296,9 @@ def test_a_run_that_never_got_ready_shows_why() -> None:
     )
     file = io.StringIO()
     shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
-    shown.finish(Run(result=result, summary=Summary(metrics={}), tracked=None, journal=Path("run.jsonl")))
+    shown.finish(
+        Run(result=result, summary=Summary(metrics={}), tracked=None, journal=Path("run.jsonl"))
+    )
     assert file.getvalue() == (
         "FAILED while loading data: ValueError: bad\n"
         "\n"
@@ -258,7 +309,9 @@ def test_a_run_that_never_got_ready_shows_why() -> None:
 
 def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
     tracked = TrackedRun(tracking_uri="http://127.0.0.1:5000/", experiment_id="7", run_id="abc")
-    assert next_section(build_result(), tracked, "j").code.endswith("  http://127.0.0.1:5000/#/experiments/7/runs/abc")
+    assert next_section(build_result(), tracked, "j").code.endswith(
+        "  http://127.0.0.1:5000/#/experiments/7/runs/abc"
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,12 +321,23 @@ def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
             formats.format_number,
             {None: "-", 3.92997e-4: "0.000392997", 1.234567e-05: "1.23457e-05", 1.0: "1", 0.0: "0"},
         ),
-        (formats.format_number, {123456.7: "123457", 999999.7: "1,000,000", 1234564.4: "1,234,560"}),
-        (formats.format_clock, {None: "-:--", 0.0: "0:00", 7.4: "0:07", 754.0: "12:34", 3723.0: "1:02:03"}),
+        (
+            formats.format_number,
+            {123456.7: "123457", 999999.7: "1,000,000", 1234564.4: "1,234,560"},
+        ),
+        (
+            formats.format_clock,
+            {None: "-:--", 0.0: "0:00", 7.4: "0:07", 754.0: "12:34", 3723.0: "1:02:03"},
+        ),
         (formats.format_bytes, {2**20: "1 MiB", 1.5 * 2**30: "1.50 GiB"}),
-        (partial(formats.format_si, unit="J"), {0.5: "0.5 J", 999.9: "1 kJ", 65_500.0: "65.5 kJ", 2e19: "2e+04 PJ"}),
+        (
+            partial(formats.format_si, unit="J"),
+            {0.5: "0.5 J", 999.9: "1 kJ", 65_500.0: "65.5 kJ", 2e19: "2e+04 PJ"},
+        ),
         (formats.format_time, {12.5: "12.5 s", 0.00812: "8.12 ms", 4e-05: "40 us", 0.0: "0 us"}),
     ],
 )
-def test_figures_are_shown_in_the_form_that_suits_their_size(show: Callable[..., str], shown: dict[Any, str]) -> None:
+def test_figures_are_shown_in_the_form_that_suits_their_size(
+    show: Callable[..., str], shown: dict[Any, str]
+) -> None:
     assert {value: show(value) for value in shown} == shown

@@ -33,10 +33,14 @@ def run_text(result: RunResult, *, is_full: bool = True) -> str:
 
 def test_the_figures_are_shown_with_what_they_are_of() -> None:
     for is_full in (True, False):
-        assert "Energy 0.249351 samples/J, 200 W (GPUs alone) " in run_text(on_gpu(), is_full=is_full)
+        assert "Energy 0.249351 samples/J, 200 W (GPUs alone) " in run_text(
+            on_gpu(), is_full=is_full
+        )
     document = run_document(on_gpu(), summarize_run(on_gpu()), None)["energy"]
     assert (document["parts"], document["joules"]) == (["gpu"], pytest.approx(15_400.0))
-    assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]
+    assert document["sources"] == [
+        {"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}
+    ]
 
 
 def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_why() -> None:
@@ -45,19 +49,27 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     assert "Energy" not in run_text(result, is_full=False)
     assert f"Energy not measured: {REASON}" in run_text(result)
     document = run_document(result, summary, None)
-    assert document["energy"].items() >= {"sources": [], "joules": None, "problems": [REASON]}.items()
+    assert (
+        document["energy"].items() >= {"sources": [], "joules": None, "problems": [REASON]}.items()
+    )
     assert run_document(build_result(), summary, None)["energy"] is None
 
 
 def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
-    briefs = [build_brief(100.0, setup=setup, round_number=number) for setup in TWO_SETUPS for number in (1, 2)]
+    briefs = [
+        build_brief(100.0, setup=setup, round_number=number)
+        for setup in TWO_SETUPS
+        for number in (1, 2)
+    ]
     figures: list[tuple[float, list[Part]]] = [
         (20.0, ["package"]),
         (45.0, ["package"]),
         *[(90.0, ["gpu", "package"])] * 2,
     ]
     powered = [
-        dataclasses.replace(brief, metrics=brief.metrics | {"samples_per_joule": joule}, energy_parts=parts)
+        dataclasses.replace(
+            brief, metrics=brief.metrics | {"samples_per_joule": joule}, energy_parts=parts
+        )
         for brief, (joule, parts) in zip(briefs, figures, strict=True)
     ]
     found = compare(powered, keys=["training.global_batch_size"])

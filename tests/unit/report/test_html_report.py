@@ -14,7 +14,12 @@ from tfbench.report.table import html as html_of
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 EVIL = "<script>alert(1)</script>"
-REFERENCE = {"hardware": "Old <GPU>", "devices": "1 gpu", "source": "A paper", "figures": {"val_accuracy": 0.9}}
+REFERENCE = {
+    "hardware": "Old <GPU>",
+    "devices": "1 gpu",
+    "source": "A paper",
+    "figures": {"val_accuracy": 0.9},
+}
 _VOID = {"meta", "br"}
 
 
@@ -48,10 +53,16 @@ class Page(html.parser.HTMLParser):
 
 
 def compared(**fields: Any) -> Comparison:
-    """Compares two setups at two batch sizes in two rounds; at the second, one of them ran out of memory."""
+    """Compares two setups at two batch sizes in two rounds.
+
+    At the second, one of them ran out of memory.
+    """
     briefs = [
         build_brief(speed + number, setup=setup, batch=batch, round_number=number, **fields)
-        for setup, speed, batches in ((TWO_SETUPS[0], 1000.0, (32, 64)), (TWO_SETUPS[1], 500.0, (32,)))
+        for setup, speed, batches in (
+            (TWO_SETUPS[0], 1000.0, (32, 64)),
+            (TWO_SETUPS[1], 500.0, (32,)),
+        )
         for batch in batches
         for number in (1, 2)
     ]
@@ -103,7 +114,9 @@ def test_it_has_one_heading_and_every_picture_a_text() -> None:
 
 def test_every_text_from_outside_is_escaped() -> None:
     evil = {"name": EVIL, "title": EVIL, "recipe": EVIL, "warnings": [EVIL], "hardware": [EVIL]}
-    comparison = compared(**evil, references=[REFERENCE | {"hardware": EVIL, "source": EVIL, "notes": EVIL}])
+    comparison = compared(
+        **evil, references=[REFERENCE | {"hardware": EVIL, "source": EVIL, "notes": EVIL}]
+    )
     failure = Failure(setting={BATCH: 64}, setup=EVIL, outcome=EVIL, reason=EVIL)
     comparison = compare(comparison.runs, keys=[BATCH], failures=[failure])
     contents = contents_of(
@@ -118,7 +131,9 @@ def test_every_text_from_outside_is_escaped() -> None:
     text = render_report(contents)
     assert "<script" not in text
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
-    assert [str(image["aria-label"]).partition(".")[0] for image in Page(text).of("svg")] == [f'"{EVIL}']
+    assert [str(image["aria-label"]).partition(".")[0] for image in Page(text).of("svg")] == [
+        f'"{EVIL}'
+    ]
 
 
 def test_what_there_is_nothing_of_is_left_out_or_said() -> None:
@@ -129,8 +144,14 @@ def test_what_there_is_nothing_of_is_left_out_or_said() -> None:
 
 
 def test_warnings_stand_once_with_the_number_of_runs_that_have_them() -> None:
-    warnings = [["unsteady: steps spread by 5.5 %", "synthetic data"], ["unsteady: steps spread by 12 %"], []]
-    runs = [build_brief(run_id=str(number), warnings=listed) for number, listed in enumerate(warnings)]
+    warnings = [
+        ["unsteady: steps spread by 5.5 %", "synthetic data"],
+        ["unsteady: steps spread by 12 %"],
+        [],
+    ]
+    runs = [
+        build_brief(run_id=str(number), warnings=listed) for number, listed in enumerate(warnings)
+    ]
     page = Page(render_report(contents_of(compare(runs))))
     assert "2 of 3 runs, for example: unsteady: steps spread by 5.5 %" in page.texts["li"]
     assert "None of the runs has one." in Page(render_report(contents_of())).texts["li"]

@@ -18,7 +18,12 @@ from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time, run_plots
 
 PAPER = {"devices": "1 gpu", "source": "A paper"}
 REFERENCES = [
-    PAPER | {"hardware": "Old GPU", "figures": {"val_accuracy": 0.9}, "curve": {"val_accuracy": [0.5, 0.8, 0.9]}},
+    PAPER
+    | {
+        "hardware": "Old GPU",
+        "figures": {"val_accuracy": 0.9},
+        "curve": {"val_accuracy": [0.5, 0.8, 0.9]},
+    },
     PAPER | {"hardware": "Old CPU", "figures": {"val_accuracy": 0.85}, "verified": False},
 ]
 
@@ -32,13 +37,31 @@ def build_trained_run(*, synthetic: bool = False, title: str = "Test") -> RunRes
         reference=references,
     )
     epochs = tuple(
-        build_epoch(epoch=n, num_steps=20, loss=1 / n, val_loss=1.1 / n, accuracy=1 - 0.3 / n, val_accuracy=1 - 0.4 / n)
+        build_epoch(
+            epoch=n,
+            num_steps=20,
+            loss=1 / n,
+            val_loss=1.1 / n,
+            accuracy=1 - 0.3 / n,
+            val_accuracy=1 - 0.4 / n,
+        )
         for n in (1, 2, 3)
     )
     spans = [build_span(first_step=1, last_step=1)]
-    spans += [build_span(epoch=1 + n // 20, first_step=n + 1, last_step=n + 1, seconds=0.1) for n in range(1, 60)]
-    data = DatasetSummary(name="mnist", source="seed 0", synthetic=synthetic, train_samples=640, validation_samples=100)
-    return build_result(request=build_request(recipe=recipe), epochs=epochs, spans=tuple(spans), dataset=data)
+    spans += [
+        build_span(epoch=1 + n // 20, first_step=n + 1, last_step=n + 1, seconds=0.1)
+        for n in range(1, 60)
+    ]
+    data = DatasetSummary(
+        name="mnist",
+        source="seed 0",
+        synthetic=synthetic,
+        train_samples=640,
+        validation_samples=100,
+    )
+    return build_result(
+        request=build_request(recipe=recipe), epochs=epochs, spans=tuple(spans), dataset=data
+    )
 
 
 def plots_of(result: RunResult) -> dict[str, Plot]:
@@ -47,12 +70,19 @@ def plots_of(result: RunResult) -> dict[str, Plot]:
 
 def series_of(plot: Plot) -> dict[str, list[tuple[float, float]]]:
     return {
-        one.name: [(x, y) for x, y, *_ in one.points] for panel in plot.panels for one in panel.series if one.points
+        one.name: [(x, y) for x, y, *_ in one.points]
+        for panel in plot.panels
+        for one in panel.series
+        if one.points
     }
 
 
-def test_a_plot_is_a_file_and_a_part_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # which may ask for a display: importing it now fails
+def test_a_plot_is_a_file_and_a_part_of_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        sys.modules, "matplotlib.pyplot", None
+    )  # which may ask for a display: importing it now fails
     plot = build_plot(Series("half of 1.23456 < 2", (Point(32, 1.0), Point(64, 2.0))))
     (path,) = write_plots([plot], tmp_path / "plots")
     assert struct.unpack(">I", path.read_bytes()[16:20]) == (1200,)
@@ -67,8 +97,14 @@ def test_lines_are_told_apart_without_colour_and_intervals_are_drawn_as_they_are
     slow, fast = (line for line in axes.get_lines() if line.get_label() in ("slow", "fast"))
     assert (list(slow.get_xdata()), list(slow.get_ydata())) == ([32, 64], [100.0, 150.0])
     assert (slow.get_linestyle(), slow.get_marker()) != (fast.get_linestyle(), fast.get_marker())
-    intervals = [segment.tolist() for collection in axes.collections for segment in collection.get_segments()]
-    assert intervals == [[[32, 90.0], [32, 110.0]], [[64, 140.0], [64, 160.0]], [[32, 180.0], [32, 220.0]]]
+    intervals = [
+        segment.tolist() for collection in axes.collections for segment in collection.get_segments()
+    ]
+    assert intervals == [
+        [[32, 90.0], [32, 110.0]],
+        [[64, 140.0], [64, 160.0]],
+        [[32, 180.0], [32, 220.0]],
+    ]
 
 
 def test_the_picture_says_what_was_compared_and_what_was_found() -> None:
@@ -86,21 +122,29 @@ def test_a_sweep_over_a_wide_range_has_a_logarithmic_axis_with_a_tick_at_each_va
     assert (axes.get_xscale(), list(axes.get_xticks())) == ("log", [1, 8, 1000])
     (axes,) = lines(build_plot(SLOW, is_swept=True)).axes
     assert (axes.get_xscale(), list(axes.get_xticks())) == ("linear", [32, 64])
-    noisy = Series("noisy", (Point(32, 100.0, 1.0, 10_000.0), Point(64, 120.0)))  # whose interval goes beyond the axis
+    noisy = Series(
+        "noisy", (Point(32, 100.0, 1.0, 10_000.0), Point(64, 120.0))
+    )  # whose interval goes beyond the axis
     (axes,) = lines(build_plot(noisy, scale="logarithmic")).axes
     assert axes.get_ylim()[0] > 10.0 and axes.get_ylim()[1] < 1000.0
 
 
 def test_of_many_panels_the_ends_are_kept_and_a_note_says_so() -> None:
     figure = lines(build_plot(SLOW, num_panels=9))
-    assert [axes.get_title() for axes in figure.axes] == [f"panel {number}" for number in (0, 2, 3, 5, 6, 8)]
+    assert [axes.get_title() for axes in figure.axes] == [
+        f"panel {number}" for number in (0, 2, 3, 5, 6, 8)
+    ]
     assert figure.get_suptitle().endswith("6 of 9 are shown, the table has all.")
     assert keep_ends([1, 2, 3], 5) == [1, 2, 3]
 
 
-def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     texts: list[Text] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: texts.extend(figure.findobj(Text)))
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *_, **__: texts.extend(figure.findobj(Text))
+    )
     title = r"50 % of $\HOME$, \$5"
     for plot in plots_of(build_trained_run(title=title)).values():
         png(plot)
@@ -118,7 +162,9 @@ def test_a_trained_run_has_its_course_and_says_what_it_was_made_on() -> None:
 
 def test_what_there_is_nothing_of_has_no_plot() -> None:
     no_accuracy = build_epoch(accuracy=None, val_accuracy=None)
-    limited = build_request(recipe=build_recipe(measurement={"seconds": 1.0}))  # it was stopped in its first epoch
+    limited = build_request(
+        recipe=build_recipe(measurement={"seconds": 1.0})
+    )  # it was stopped in its first epoch
     assert plots_of(build_result(epochs=())) == plots_of(build_result(request=limited)) == {}
     assert list(plots_of(build_result(epochs=(no_accuracy,)))) == ["loss.png"]
 
@@ -135,7 +181,11 @@ def test_published_accuracies_stand_beside_those_of_the_same_data() -> None:
 
 def test_accuracy_by_time_has_a_panel_for_each_setting_and_a_line_for_each_setup() -> None:
     points = ((1.0, 0.5), (2.0, 0.75))
-    curves = [AccuracyCurve(setting, setup, points) for setting in ("small", "large") for setup in ("a", "b")]
+    curves = [
+        AccuracyCurve(setting, setup, points)
+        for setting in ("small", "large")
+        for setup in ("a", "b")
+    ]
     plot = accuracy_by_time(curves, "mnist_mlp, real data")
     assert plot and [panel.title for panel in plot.panels] == ["small", "large"]
     assert series_of(plot) == {"a": list(points), "b": list(points)}

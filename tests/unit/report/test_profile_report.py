@@ -43,13 +43,17 @@ Golden = Callable[[str, str], None]
 
 def build_deep(num_layers: int) -> RunResult:
     """Builds a network in which the layer of number n takes n times as long as that of number 1."""
-    layers = tuple(dataclasses.replace(CONV, index=n, name=f"block{n}_conv") for n in range(1, num_layers + 1))
+    layers = tuple(
+        dataclasses.replace(CONV, index=n, name=f"block{n}_conv") for n in range(1, num_layers + 1)
+    )
     total = sum(layer.index for layer in layers)
     calls = {}
     for name, sections in {"forward": 1, "backward": 2, "update": 2}.items():
         parts = {key: value for key, value in build_call(name).parts.items() if key[-1] not in "01"}
         for direction, milliseconds in (("forward", 0.7), ("backward", 2.3))[:sections]:
-            parts |= {f"{direction}/{n.index}": 2 * MS * milliseconds * n.index / total for n in layers}
+            parts |= {
+                f"{direction}/{n.index}": 2 * MS * milliseconds * n.index / total for n in layers
+            }
         calls[name] = TracedCall(seconds=build_call(name).seconds, parts=parts)
     one = ProfileRound(seconds=build_round().seconds, traced=calls)
     return build_profiled(build_profile(layers=layers, rounds=(one,)))
@@ -60,7 +64,9 @@ def profile_lines(result: RunResult, *, is_whole: bool = False) -> list[str]:
 
 
 def document_of(result: RunResult) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(json.dumps(run_document(result, QUIET, None), allow_nan=False))
+    document: dict[str, Any] = json.loads(
+        json.dumps(run_document(result, QUIET, None), allow_nan=False)
+    )
     return document
 
 
@@ -75,7 +81,10 @@ def bottleneck_of(*rounds: ProfileRound, **fields: Any) -> tuple[str, str, list[
 def with_parts(**parts: float) -> ProfileRound:
     """Builds a round in whose traces some parts take so many ms."""
     named = {name.replace("__", "/"): value for name, value in parts.items()}
-    calls = {name: build_call(name, **{key: named[key] for key in named if key in PARTS[name]}) for name in PARTS}
+    calls = {
+        name: build_call(name, **{key: named[key] for key in named if key in PARTS[name]})
+        for name in PARTS
+    }
     return dataclasses.replace(build_round(), traced=calls)
 
 
@@ -102,7 +111,9 @@ def test_a_deep_network_fits_a_screen_with_its_longest_layers_first() -> None:
     assert next(line.split()[:5] for line in lines if "other layers" in line) == [
         *("36", "other", "layers", "0.569", "1.868")
     ]
-    layer = dataclasses.replace(CONV, name="a_very_long_scope_of_a_network/block_1/conv")  # of which the end tells most
+    layer = dataclasses.replace(
+        CONV, name="a_very_long_scope_of_a_network/block_1/conv"
+    )  # of which the end tells most
     lines = profile_lines(build_profiled(build_profile(layers=(layer,))))
     assert any(line.startswith("...") and "block_1/conv" in line for line in lines)
     whole = profile_lines(build_deep(40), is_whole=True)
@@ -110,7 +121,9 @@ def test_a_deep_network_fits_a_screen_with_its_longest_layers_first() -> None:
 
 
 def test_why_layers_are_not_timed_apart_is_said() -> None:
-    profile = build_profile(layers=(), layers_problem="XLA makes one program.", rounds=(build_round(traced=False),))
+    profile = build_profile(
+        layers=(), layers_problem="XLA makes one program.", rounds=(build_round(traced=False),)
+    )
     lines = profile_lines(build_profiled(profile))
     assert lines[0] == "Bottleneck: backward, 3 ms of 6 ms (50 %)."
     assert "Layers: XLA makes one program." in lines
@@ -142,11 +155,19 @@ def test_the_longest_part_is_the_bottleneck_with_a_command_to_try(
 
 
 @pytest.mark.parametrize(
-    ("backend", "loop", "layer"), [("jax", [], []), ("torch", _TRACE, [*_XLA[:-1], "default compiler=inductor"])]
+    ("backend", "loop", "layer"),
+    [("jax", [], []), ("torch", _TRACE, [*_XLA[:-1], "default compiler=inductor"])],
 )
-def test_what_to_try_is_what_the_backend_has(backend: str, loop: list[str], layer: list[str]) -> None:
-    request = build_request(recipe=build_recipe(training={"backend": backend}), profile=ProfileRequest())
-    for rounds, expected in ((build_round(traced=False, keras=9.3, full=9.4), loop), (build_round(), layer)):
+def test_what_to_try_is_what_the_backend_has(
+    backend: str, loop: list[str], layer: list[str]
+) -> None:
+    request = build_request(
+        recipe=build_recipe(training={"backend": backend}), profile=ProfileRequest()
+    )
+    for rounds, expected in (
+        (build_round(traced=False, keras=9.3, full=9.4), loop),
+        (build_round(), layer),
+    ):
         result = build_profiled(build_profile(rounds=(rounds,)), request=request)
         assert next_command(result) == expected
 
@@ -161,10 +182,14 @@ def test_layers_of_a_kind_that_outweigh_the_longest_part_are_the_bottleneck_toge
     assert deep
     (one,) = deep.rounds
     # The optimizer takes 0.5 of 6 ms, which is more than any other part, and 40 layers 3 ms.
-    update = dataclasses.replace(one.traced["update"], parts=one.traced["update"].parts | {"update": 2 * MS * 0.5})
+    update = dataclasses.replace(
+        one.traced["update"], parts=one.traced["update"].parts | {"update": 2 * MS * 0.5}
+    )
     slower = dataclasses.replace(one, traced=one.traced | {"update": update})
-    assert bottleneck_of(slower, layers=deep.layers)[1] == (
-        "Bottleneck: all Conv2D layers, 3 ms (50 %) together; the longest part is optimizer, 500 us of 6 ms (8.3 %)."
+    assert (
+        bottleneck_of(slower, layers=deep.layers)[1]
+        == "Bottleneck: all Conv2D layers, 3 ms (50 %) together; the longest part is optimizer, 500"
+        " us of 6 ms (8.3 %)."
     )
 
 
@@ -185,7 +210,9 @@ def test_the_table_says_what_limits_a_layer(fields: dict[str, Any], words: str) 
     (line,) = [line for line in profile_lines(result) if line.startswith("pool ")]
     assert line.endswith(words)
     layers = document_of(result)["step"]["layers"]
-    shares = [layer[direction]["roof_share"] for layer in layers for direction in ("forward", "backward")]
+    shares = [
+        layer[direction]["roof_share"] for layer in layers for direction in ("forward", "backward")
+    ]
     assert all(share is None or 0 <= share <= 1 for share in shares)
 
 
@@ -193,7 +220,10 @@ def test_the_table_says_what_limits_a_layer(fields: dict[str, Any], words: str) 
     ("profile", "beginnings"),
     [
         (build_profile(), []),
-        (build_profile(rounds=(build_round(full=10.0, pipeline=9.0),)), ["the phases add up to 41 % less"]),
+        (
+            build_profile(rounds=(build_round(full=10.0, pipeline=9.0),)),
+            ["the phases add up to 41 % less"],
+        ),
         (build_profile(rounds=(build_round(full=5.0),)), ["the phases add up to 18 % more"]),
         *(
             (
@@ -206,7 +236,9 @@ def test_the_table_says_what_limits_a_layer(fields: dict[str, Any], words: str) 
 )
 def test_sums_that_are_far_off_are_a_warning(profile: Profile, beginnings: list[str]) -> None:
     warnings = profile_warnings(build_profiled(profile))
-    assert [text[: len(start)] for text, start in zip(warnings, beginnings, strict=True)] == beginnings
+    assert [
+        text[: len(start)] for text, start in zip(warnings, beginnings, strict=True)
+    ] == beginnings
 
 
 def test_warnings_of_the_machine_come_first_and_a_training_has_none_of_a_profile() -> None:
@@ -220,7 +252,9 @@ def test_warnings_of_the_machine_come_first_and_a_training_has_none_of_a_profile
 def test_operations_are_listed_by_their_own_time_and_named_from_their_layer_on() -> None:
     function = "StatefulPartitionedCall/gradient_tape/cnn_1"
     operations = tuple(
-        ProfiledOperation(name=name, kind=kind, occurrences=1.5, seconds=2 * MS * ms, own_seconds=MS * ms)
+        ProfiledOperation(
+            name=name, kind=kind, occurrences=1.5, seconds=2 * MS * ms, own_seconds=MS * ms
+        )
         for name, kind, ms in (
             ("b", "Mul", 0.08),
             ("c", "Mul", 0.12),
@@ -241,10 +275,19 @@ def test_operations_are_listed_by_their_own_time_and_named_from_their_layer_on()
 
 def test_the_json_document_has_statistics_and_every_reading() -> None:
     document = document_of(build_profiled())
-    assert (document["status"], document["request"]["kind"], document["warnings"]) == ("FINISHED", "step", [])
+    assert (document["status"], document["request"]["kind"], document["warnings"]) == (
+        "FINISHED",
+        "step",
+        [],
+    )
     step = document["step"]
     assert (step["sum_seconds"], step["relative_difference"]) == pytest.approx((5.9e-3, -1 / 60))
     assert step["checks"][0]["named_share"] == pytest.approx(0.8)
-    assert (step["bottleneck"]["layer"], step["bottleneck"]["share"]) == ("pool", pytest.approx(0.3))
+    assert (step["bottleneck"]["layer"], step["bottleneck"]["share"]) == (
+        "pool",
+        pytest.approx(0.3),
+    )
     assert step["sentence"].startswith("Bottleneck: backward of pool")
-    assert document["readings"]["rounds"][0]["traced"]["update"]["parts"]["update"] == pytest.approx(1.4e-3)
+    assert document["readings"]["rounds"][0]["traced"]["update"]["parts"][
+        "update"
+    ] == pytest.approx(1.4e-3)

@@ -27,15 +27,21 @@ def ended(planned: PlannedRun, outcome: Any = "FINISHED", reason: str = "") -> P
     return PlannedRunResult(number=planned.number, outcome=outcome, reason=reason)
 
 
-def finish(console: SweepConsole, status: Any = "FINISHED", reason: str = "", tracked: Any = TRACKED) -> None:
-    result = build_result(request=build_request(run_id="b" * 12), exit=RunExit(status=status, reason=reason))
+def finish(
+    console: SweepConsole, status: Any = "FINISHED", reason: str = "", tracked: Any = TRACKED
+) -> None:
+    result = build_result(
+        request=build_request(run_id="b" * 12), exit=RunExit(status=status, reason=reason)
+    )
     summary = Summary(metrics={"samples_per_second": 5312.0})
     console.finish(Run(result=result, summary=summary, tracked=tracked, journal=Path("run.jsonl")))
 
 
 def test_a_terminal_shows_the_progress_of_the_run_under_way_and_each_warning_once() -> None:
     screen = Screen()
-    console = SweepConsole(build_plan(), console=Console(file=screen, width=100, force_terminal=True))
+    console = SweepConsole(
+        build_plan(), console=Console(file=screen, width=100, force_terminal=True)
+    )
     for number in (0, 1):
         console.begin(cell_of(number), number, 83.0)
         console.stage("loading data")
@@ -43,7 +49,8 @@ def test_a_terminal_shows_the_progress_of_the_run_under_way_and_each_warning_onc
         console.warning("the governor is powersave")
         console.progress(build_progress(steps_per_second=64.24))
         assert (
-            "64.2 steps/s" in screen.last_drawing()[-1] and f"[{number + 1}/8, 1:23 left]" in screen.last_drawing()[-1]
+            "64.2 steps/s" in screen.last_drawing()[-1]
+            and f"[{number + 1}/8, 1:23 left]" in screen.last_drawing()[-1]
         )
         assert max(map(len, screen.last_drawing())) <= 100
         finish(console, tracked=None if number else TRACKED)
@@ -51,7 +58,10 @@ def test_a_terminal_shows_the_progress_of_the_run_under_way_and_each_warning_onc
     console.close()
     shown = " ".join(screen.getvalue().split())
     assert shown.count("warning: the governor is powersave") == 1
-    assert "cpu:0,cpu:1: 5,312 samples/s; not in MLflow;" in shown and "`tfbench recover` brings it there (" in shown
+    assert (
+        "cpu:0,cpu:1: 5,312 samples/s; not in MLflow;" in shown
+        and "`tfbench recover` brings it there (" in shown
+    )
 
 
 @pytest.mark.parametrize(("terminal", "quiet"), [("dumb", False), ("xterm", True)])

@@ -1,4 +1,7 @@
-"""Tables in terminals of 80 and 120 columns: no line is longer, and nothing is lost without a word."""
+"""Tables in terminals of 80 and 120 columns.
+
+No line is longer, and nothing is lost without a word.
+"""
 
 import dataclasses
 import itertools
@@ -23,7 +26,10 @@ SETUPS = (*TWO_SETUPS, parse_setup("mirrored gpu:0,gpu:1,gpu:2,gpu:3"))
 
 
 def compared(num_setups: int) -> Comparison:
-    """Compares setups, each a half faster than the one before, over two networks and batch sizes, in three rounds."""
+    """Compares setups, each 1.5 times as fast as the one before.
+
+    There are two networks, two batch sizes and three rounds.
+    """
     briefs = [
         build_brief(
             batch * 1.5**place * (1 + 0.01 * number * (place + 1)),
@@ -42,7 +48,10 @@ def compared(num_setups: int) -> Comparison:
 
 def test_validation_losses_stand_below_the_speeds_of_precisions_and_only_there() -> None:
     places = list(itertools.product((32, 64), enumerate(SETUPS), (1, 2)))
-    bare = [build_brief(setup=setup, batch=batch, round_number=number) for batch, (_, setup), number in places]
+    bare = [
+        build_brief(setup=setup, batch=batch, round_number=number)
+        for batch, (_, setup), number in places
+    ]
     briefs = [
         dataclasses.replace(brief, metrics=brief.metrics | {"val_loss": place + 0.1 * number})
         for brief, (_, (place, _), number) in zip(bare, places, strict=True)
@@ -65,8 +74,12 @@ def test_a_comparison_fits(golden: Golden, num_setups: int, width: int) -> None:
     table = comparison_table(found, [legend(found, is_full=False)])
     lines = table.text(width)
     assert max(map(len, lines)) <= width
-    figures = [cell for row in table.rows for cell in row.values() if "[" in str(cell) and "]" in str(cell)]
-    assert [figure for figure in figures if not any(str(figure) in line for line in lines)] == []  # none is torn apart
+    figures = [
+        cell for row in table.rows for cell in row.values() if "[" in str(cell) and "]" in str(cell)
+    ]
+    assert [
+        figure for figure in figures if not any(str(figure) in line for line in lines)
+    ] == []  # none is torn apart
     golden(f"comparison_{num_setups}_setups_{width}.txt", "\n".join(lines) + "\n")
 
 
@@ -81,34 +94,57 @@ def bars(speeds: dict[int, tuple[float, ...]]) -> Table | None:
     return speedup_bars(compare(briefs, keys=[BATCH]))
 
 
-def test_speedups_of_two_setups_are_drawn_as_intervals_where_there_is_something_to_see(golden: Golden) -> None:
+def test_speedups_of_two_setups_are_drawn_as_intervals_where_there_is_something_to_see(
+    golden: Golden,
+) -> None:
     slower = (50.0, 52.0, 51.0)
     table = bars({32: slower, 64: (80.0, 110.0, 95.0), 128: (118.0, 121.0, 120.0)})
     assert table
     golden("speedup_bars_80.txt", "\n".join(table.text(80)) + "\n")
     assert bars({32: slower}) is None
-    assert bars({32: (100.0, 101.0, 99.0), 64: (100.0, 101.0, 99.0)}) is None  # as fast, and it does not scatter
+    assert (
+        bars({32: (100.0, 101.0, 99.0), 64: (100.0, 101.0, 99.0)}) is None
+    )  # as fast, and it does not scatter
     assert bars({32: slower, 64: (1.0, 900.0, 30.0)}) is None
     assert speedup_bars(compared(3)) is None
 
 
 def test_a_message_is_wrapped_between_words_and_its_commands_stay_whole() -> None:
-    message = "Error: run 'abc': not in store x. `tfbench runs --store x` lists what is in it.\n  a short line"
-    assert wrap_message(message, 40) == (
-        "Error: run 'abc': not in store x.\n`tfbench runs --store x` lists what is\nin it.\n  a short line"
+    message = (
+        "Error: run 'abc': not in store x. `tfbench runs --store x` lists what is in it.\n  a short"
+        " line"
+    )
+    assert (
+        wrap_message(message, 40)
+        == "Error: run 'abc': not in store x.\n`tfbench runs --store x` lists what is\nin it.\n  a"
+        " short line"
     )
 
 
 def test_a_list_of_runs_fits_and_says_why_some_ended() -> None:
-    fields = {"created": 1.0, "recipe": "two", "setups": ("default cpu:0 backend=tensorflow", "mirrored gpu:0,gpu:1")}
-    trained = HistoryEntry(id="1" * 32, kind="run", status="FINISHED", samples_per_second=2241.0, **fields)
+    fields = {
+        "created": 1.0,
+        "recipe": "two",
+        "setups": ("default cpu:0 backend=tensorflow", "mirrored gpu:0,gpu:1"),
+    }
+    trained = HistoryEntry(
+        id="1" * 32, kind="run", status="FINISHED", samples_per_second=2241.0, **fields
+    )
     others = [
         HistoryEntry(id="2" * 32, kind="run", status="FINISHED", **fields),
         HistoryEntry(id="3" * 32, kind="sweep", status="FAILED", reason="no memory", **fields),
     ]
     _, first, second, third, reason = text([history_section([trained, *others])], 120)
-    assert re.search(r"^1970-01-01  run    1{12}  two     2,241 samples/s  default cpu.*\.\.\.$", first)
+    assert re.search(
+        r"^1970-01-01  run    1{12}  two     2,241 samples/s  default cpu.*\.\.\.$", first
+    )
     assert "  no speed  " in second and "  FAILED  " in third
     assert reason == "  333333333333  no memory"
     lines = text([history_section([trained, *others])], 80)
-    assert max(map(len, lines)) <= 80 and lines[0].split() == ["date", "kind", "id", "recipe", "result"]
+    assert max(map(len, lines)) <= 80 and lines[0].split() == [
+        "date",
+        "kind",
+        "id",
+        "recipe",
+        "result",
+    ]

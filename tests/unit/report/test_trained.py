@@ -1,4 +1,7 @@
-"""What the end of a run shows of a trained model beyond its epochs, and of a search for its fastest settings."""
+"""What the end of a run shows of a trained model beyond its epochs.
+
+It also shows the search for the run's fastest settings.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,13 +29,21 @@ KILLED = RunExit(status="KILLED", reason="interrupted by SIGINT")
 
 
 def build_run(**fields: Any) -> RunResult:
-    return build_result(**{"request": build_request(recipe=build_recipe(dataset={"data": "real"}))} | fields)
+    return build_result(
+        **{"request": build_request(recipe=build_recipe(dataset={"data": "real"}))} | fields
+    )
 
 
 def test_says_which_losses_have_a_second_softmax() -> None:
-    losses = {(): "", ("validation_head",): "val loss and", ("head", "validation_head"): "loss, val loss and"}
+    losses = {
+        (): "",
+        ("validation_head",): "val loss and",
+        ("head", "validation_head"): "loss, val loss and",
+    }
     for heads, begin in losses.items():
-        lines = describe_heads(build_recipe(training=dict.fromkeys(heads, "double_softmax")).training)
+        lines = describe_heads(
+            build_recipe(training=dict.fromkeys(heads, "double_softmax")).training
+        )
         assert len(lines) == bool(heads) and "".join(lines).startswith(begin)
 
 
@@ -46,13 +57,18 @@ def test_shows_what_the_training_samples_gave_in_inference_mode() -> None:
     assert epoch_lines(of_text, None)[1].strip() == "2.5 bits per byte in validation"
 
 
-def test_evaluations_and_predictions_are_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
+def test_evaluations_and_predictions_are_shown_as_in_the_golden_file(
+    golden: Callable[[str, str], None],
+) -> None:
     evaluations = (
         Evaluation(name="test", num_samples=26_032, seconds=2.0, loss=0.5, accuracy=0.875),
         Evaluation(name="multiview", num_samples=10_000, seconds=0.25, loss=None, accuracy=0.75),
     )
     predictions = Predictions(
-        first_labels=(7, 10, 1), first_predictions=(7, 10, 2), class_samples=(4, 0, 1_000), class_correct=(3, 0, 900)
+        first_labels=(7, 10, 1),
+        first_predictions=(7, 10, 2),
+        class_samples=(4, 0, 1_000),
+        class_correct=(3, 0, 900),
     )
     run = build_run(evaluations=evaluations, predictions=predictions)
     golden("trained.txt", "\n".join(text(run_sections(run, Summary(metrics={})), 80)) + "\n")
@@ -61,11 +77,18 @@ def test_evaluations_and_predictions_are_shown_as_in_the_golden_file(golden: Cal
 def test_says_how_to_resume_only_where_there_is_something_left() -> None:
     line = f"tfbench run --resume {'a' * 32}    # from epoch 11"
     assert resume_command(build_run(checkpoint_epoch=10, exit=KILLED), "mlruns") == line
-    assert resume_command(build_run(checkpoint_epoch=10, exit=FINISHED, stop_reason="reached"), "mlruns") == line
+    assert (
+        resume_command(
+            build_run(checkpoint_epoch=10, exit=FINISHED, stop_reason="reached"), "mlruns"
+        )
+        == line
+    )
     assert resume_command(build_run(checkpoint_epoch=10, exit=FINISHED), "mlruns") == ""
     assert resume_command(build_run(exit=KILLED), "mlruns") == ""
     resume = ResumePoint(run_id="b" * 32, checkpoint="/x/epoch_000001.npz", epochs=(build_epoch(),))
-    resumed = build_run(request=build_request(resume=resume), exit=KILLED)  # before a checkpoint of its own
+    resumed = build_run(
+        request=build_request(resume=resume), exit=KILLED
+    )  # before a checkpoint of its own
     assert resume_command(resumed, "mlruns") == f"tfbench run --resume {'a' * 32}    # from epoch 2"
 
 

@@ -20,21 +20,31 @@ class Trials(FakeRuns):
 
     def __init__(self, *fates: Fate, steps_per_epoch: int = 5000, num_replicas: int = 1) -> None:
         super().__init__(*fates)
-        self._known = {"steps_per_epoch": steps_per_epoch, "placement": build_placement(num_replicas=num_replicas)}
+        self._known = {
+            "steps_per_epoch": steps_per_epoch,
+            "placement": build_placement(num_replicas=num_replicas),
+        }
 
     def __call__(self, request: RunRequest, label: str = "", *rest: Any) -> Run:
         outcome = super().__call__(request, label, *rest)
-        return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, **self._known))
+        return dataclasses.replace(
+            outcome, result=dataclasses.replace(outcome.result, **self._known)
+        )
 
     @property
     def tried(self) -> list[tuple[bool, int, str]]:
         """Samples on the device, steps of a call and the compiler of each of the runs."""
         trainings = [request.recipe.training for request in self.requests]
-        return [(one.data_on_device, one.steps_per_execution, one.compiler_used) for one in trainings]
+        return [
+            (one.data_on_device, one.steps_per_execution, one.compiler_used) for one in trainings
+        ]
 
 
 def build(
-    *overrides: str, measurement: dict[str, Any] | None = None, strategy: str = "default", **training: Any
+    *overrides: str,
+    measurement: dict[str, Any] | None = None,
+    strategy: str = "default",
+    **training: Any,
 ) -> Any:
     recipe = build_recipe(
         training={"global_batch_size": 32, "epochs": 5} | training,
@@ -54,24 +64,35 @@ def test_the_fastest_of_three_is_taken_and_says_what_it_was_held_against() -> No
     assert fast and fast.as_asked == 32 * 900.0
     assert fast.settings == {"data_on_device": True, "steps_per_execution": 100, "compiler": "xla"}
     assert {key: getattr(found.recipe.training, key) for key in fast.settings} == fast.settings
-    assert found.overrides == ("training.data_on_device", "training.steps_per_execution", "training.compiler")
+    assert found.overrides == (
+        "training.data_on_device",
+        "training.steps_per_execution",
+        "training.compiler",
+    )
     assert (found.name, found.recipe.output, found.recipe.measurement) == (
         "mine-fast",
         request.recipe.output,
         request.recipe.measurement,
     )
     assert {one.tags["tfbench.group"] for one in runs.requests} == {found.tags[FAST_TAG]}
-    for number, one in enumerate(runs.requests, 1):  # short, and nothing is left of it but its speed
+    for number, one in enumerate(
+        runs.requests, 1
+    ):  # short, and nothing is left of it but its speed
         assert (one.name, one.recipe.measurement.seconds) == (f"mine-trial{number}", TRIAL_SECONDS)
         assert not (one.recipe.measurement.checks or one.recipe.output.saves_model)
-    assert find_fastest(request, Trials(1.0, 2.0), name="mine").name == "mine"  # as the user named it
+    assert (
+        find_fastest(request, Trials(1.0, 2.0), name="mine").name == "mine"
+    )  # as the user named it
 
 
 @pytest.mark.parametrize(
     ("request_", "speed", "steps_per_epoch", "steps"),
     [
         # A call takes a fifth of a second as asked for at most, and 1,000 steps.
-        *[(build(), 32 * rate, 5000, most) for rate, most in ((0.1, 1), (4.9, 1), (10.0, 2), (260.0, 50), (1e6, 1000))],
+        *[
+            (build(), 32 * rate, 5000, most)
+            for rate, most in ((0.1, 1), (4.9, 1), (10.0, 2), (260.0, 50), (1e6, 1000))
+        ],
         # Ten calls or more are left for the run itself.
         (build(measurement={"steps": 500}), 32_000.0, 5000, 50),
         (build(measurement={"steps": 9}), 32_000.0, 5000, 1),
@@ -83,7 +104,13 @@ def test_the_fastest_of_three_is_taken_and_says_what_it_was_held_against() -> No
         # On the host calls divide an epoch, which they would make longer.
         *[
             (build("training.data_on_device"), 32_000.0, steps_per_epoch, most)
-            for steps_per_epoch, most in ((5000, 200), (1875, 125), (1876, 134), (1877, 1), (60, 20))
+            for steps_per_epoch, most in (
+                (5000, 200),
+                (1875, 125),
+                (1876, 134),
+                (1877, 1),
+                (60, 20),
+            )
         ],
     ],
 )
@@ -108,7 +135,13 @@ def test_a_call_has_as_many_steps_as_do_no_harm(
         (
             build(),
             Trials(32_000.0, OFF_DEVICE),
-            [(False, 1, "graph"), (True, 200, "xla"), (True, 200, "graph"), (False, 200, "xla"), (False, 200, "graph")],
+            [
+                (False, 1, "graph"),
+                (True, 200, "xla"),
+                (True, 200, "graph"),
+                (False, 200, "xla"),
+                (False, 200, "graph"),
+            ],
         ),
         # Under MirroredStrategy they do always; XLA is for one device.
         (
@@ -116,21 +149,33 @@ def test_a_call_has_as_many_steps_as_do_no_harm(
             Trials(32_000.0),
             [(False, 1, "graph"), (False, 200, "xla"), (False, 200, "graph")],
         ),
-        (build(strategy="mirrored"), Trials(32_000.0, num_replicas=2), [(False, 1, "graph"), (False, 200, "graph")]),
+        (
+            build(strategy="mirrored"),
+            Trials(32_000.0, num_replicas=2),
+            [(False, 1, "graph"), (False, 200, "graph")],
+        ),
         # Nor is XLA deterministic.
         (build(deterministic=True), Trials(32_000.0), [(False, 1, "graph"), (True, 200, "graph")]),
         # On JAX and PyTorch samples are on the host, and Keras does the steps of a call one by one.
         (build(backend="jax"), Trials(32_000.0), [(False, 1, "xla")]),
-        (build(backend="jax", compiler="eager"), Trials(32_000.0), [(False, 1, "eager"), (False, 1, "xla")]),
+        (
+            build(backend="jax", compiler="eager"),
+            Trials(32_000.0),
+            [(False, 1, "eager"), (False, 1, "xla")],
+        ),
         (build(backend="torch"), Trials(32_000.0), [(False, 1, "eager"), (False, 1, "inductor")]),
     ],
 )
-def test_what_is_tried(request_: RunRequest, runs: Trials, tried: list[tuple[bool, int, str]]) -> None:
+def test_what_is_tried(
+    request_: RunRequest, runs: Trials, tried: list[tuple[bool, int, str]]
+) -> None:
     find_fastest(request_, runs)
     assert runs.tried == tried
 
 
-@pytest.mark.parametrize("fates", [(32_000.0, 30_000.0, DeviceError("no XLA")), (32_000.0, OFF_DEVICE)])
+@pytest.mark.parametrize(
+    "fates", [(32_000.0, 30_000.0, DeviceError("no XLA")), (32_000.0, OFF_DEVICE)]
+)
 def test_where_nothing_is_faster_the_recipe_stays_as_it_is(fates: tuple[Fate, ...]) -> None:
     request = build()
     found = find_fastest(request, Trials(*fates))

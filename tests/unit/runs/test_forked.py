@@ -1,4 +1,7 @@
-"""Measuring processes that are forked from a prepared one: which are, what they have, and whose end ends whose."""
+"""Measuring processes that are forked from a prepared one.
+
+Which are, what they have, and whose end ends whose.
+"""
 
 import json
 import os
@@ -26,7 +29,9 @@ from tfbench.runs.forked import START_VARIABLE, Forked, Forker
 Fork = Callable[..., Forked]
 ROUND_1 = {SWEEP_TAG: "abc", ROUND_TAG: "1"}
 WAIT = "import time; time.sleep(60)"
-FOLLOW = "import os, sys; os.read(0, 1); os._exit(7)"  # ends once the pipe from the parent does, as a worker
+FOLLOW = (  # ends once the pipe from the parent does, as a worker
+    "import os, sys; os.read(0, 1); os._exit(7)"
+)
 
 
 @pytest.fixture
@@ -53,7 +58,9 @@ def fork(forker: Forker, tmp_path: Path) -> Iterator[Fork]:
         path = tmp_path / "request.json"
         path.write_text(code, encoding="utf-8")
         with (tmp_path / "output").open("wb") as output:
-            made.append(Forked(prepare(forker), path, output, {"PATH": os.environ["PATH"], **environment}))
+            made.append(
+                Forked(prepare(forker), path, output, {"PATH": os.environ["PATH"], **environment})
+            )
         return made[-1]
 
     yield fork
@@ -70,18 +77,34 @@ def prepared_by(one: psutil.Process | Any) -> psutil.Process:
 
 @pytest.mark.parametrize(
     ("code", "returncode"),
-    [("import os; os._exit(3)", 3), ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -11)],
+    [
+        ("import os; os._exit(3)", 3),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -11),
+    ],
 )
-def test_an_exit_code_is_that_of_a_process_that_was_started(fork: Fork, code: str, returncode: int) -> None:
+def test_an_exit_code_is_that_of_a_process_that_was_started(
+    fork: Fork, code: str, returncode: int
+) -> None:
     one = fork(code)
     assert one.wait() == one.poll() == one.returncode == returncode
 
 
-def test_a_forked_process_is_as_separate_as_one_that_was_started(fork: Fork, tmp_path: Path, in_tmp_path: Path) -> None:
-    names = "os.getsid(0) == os.getpid(), dict(os.environ), os.getcwd(), sys.argv[1:], signal.getsignal(17) == 0"
-    one = fork(f"import json, os, signal, sys; print(json.dumps([{names}]), flush=True); {WAIT}", OWN="1", TMPDIR="/x")
+def test_a_forked_process_is_as_separate_as_one_that_was_started(
+    fork: Fork, tmp_path: Path, in_tmp_path: Path
+) -> None:
+    names = (
+        "os.getsid(0) == os.getpid(), dict(os.environ), os.getcwd(), sys.argv[1:],"
+        " signal.getsignal(17) == 0"
+    )
+    one = fork(
+        f"import json, os, signal, sys; print(json.dumps([{names}]), flush=True); {WAIT}",
+        OWN="1",
+        TMPDIR="/x",
+    )
     wait_until(lambda: (tmp_path / "output").read_bytes().endswith(b"\n"), "what it prints")
-    leads, environment, folder, arguments, has_default = json.loads((tmp_path / "output").read_text(encoding="utf-8"))
+    leads, environment, folder, arguments, has_default = json.loads(
+        (tmp_path / "output").read_text(encoding="utf-8")
+    )
     assert leads and has_default
     assert environment.items() >= {"PATH": os.environ["PATH"], "OWN": "1", "TMPDIR": "/x"}.items()
     assert START_VARIABLE not in environment and "PYTHONPATH" not in environment
@@ -95,7 +118,9 @@ def test_a_forked_process_is_as_separate_as_one_that_was_started(fork: Fork, tmp
     assert one.wait() == -signal.SIGTERM
 
 
-def test_it_hears_of_the_parents_end_by_the_pipe_and_ends_when_nobody_waits_for_it(fork: Fork) -> None:
+def test_it_hears_of_the_parents_end_by_the_pipe_and_ends_when_nobody_waits_for_it(
+    fork: Fork,
+) -> None:
     one = fork(FOLLOW)
     one.stdin.close()
     assert one.wait() == 7
@@ -160,14 +185,18 @@ def test_a_run_in_no_round_ends_what_the_round_before_was_forked_from(forker: Fo
     assert [one for one in psutil.Process().children() if "fake_forks" in one.cmdline()] == []
 
 
-def test_nothing_is_forked_that_pytorch_is_to_compute_on_a_gpu(forker: Forker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_forked_that_pytorch_is_to_compute_on_a_gpu(
+    forker: Forker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(forked, "read_gpus", lambda: [Gpu(name="H100")])
     with pytest.raises(MeasurementError, match="PyTorch"):
         prepare(forker, training={"backend": "torch"})
     assert prepare(forker) is not None
 
 
-def test_nothing_is_forked_beside_threads_that_a_fork_would_lose(fork: Fork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_forked_beside_threads_that_a_fork_would_lose(
+    fork: Fork, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(fake_forks.THREADS, "1")
     with pytest.raises(MeasurementError, match="threads"):
         fork(WAIT)

@@ -1,4 +1,7 @@
-"""Workers on one machine that train together: all begin, and end, together. Their processes measure nothing."""
+"""Workers on one machine that train together: all begin, and end, together.
+
+Their processes measure nothing.
+"""
 
 import dataclasses
 import os
@@ -29,7 +32,9 @@ def fates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fates:
     return start_fakes(monkeypatch, tmp_path)
 
 
-def meanwhile(store: Store, index: int, do: Callable[[int], None], kind: str = "spans") -> list[int]:
+def meanwhile(
+    store: Store, index: int, do: Callable[[int], None], kind: str = "spans"
+) -> list[int]:
     """Does something to a worker's process once both train, or have written another kind of record.
 
     Returns where the ids of all processes will be.
@@ -61,13 +66,20 @@ def test_all_workers_begin_once_all_are_ready(store: Store, fates: Fates) -> Non
     path = store.journal_path(RUN)
     started = [wait_for(worker_journal_path(path, index), "started")["time"] for index in range(3)]
     assert min(started) >= wait_for(worker_journal_path(path, 2), "ready")["time"]
-    ranks = [read_journal(worker_journal_path(path, index))[0]["request"]["worker_rank"] for index in range(3)]
+    ranks = [
+        read_journal(worker_journal_path(path, index))[0]["request"]["worker_rank"]
+        for index in range(3)
+    ]
     assert [rank["index"] for rank in ranks] == [0, 1, 2]
-    assert len(set(ranks[0]["addresses"])) == 3 and all(rank["addresses"] == ranks[0]["addresses"] for rank in ranks)
+    assert len(set(ranks[0]["addresses"])) == 3 and all(
+        rank["addresses"] == ranks[0]["addresses"] for rank in ranks
+    )
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_worker_that_is_killed_ends_the_run_which_names_it(store: Store, fates: Fates, index: int) -> None:
+def test_a_worker_that_is_killed_ends_the_run_which_names_it(
+    store: Store, fates: Fates, index: int
+) -> None:
     fates(w0="wait", w1="wait")
     pids = meanwhile(store, index, lambda pid: os.kill(pid, signal.SIGKILL))
     reason = f"worker {index} of 2 was killed by SIGKILL; the system does this when memory runs out"
@@ -126,7 +138,11 @@ class Ended:
         return ""
 
 
-FAILURE = {"kind": "failed", "time": 5.0, "error": {"type": "ValueError", "message": "late", "traceback": ""}}
+FAILURE = {
+    "kind": "failed",
+    "time": 5.0,
+    "error": {"type": "ValueError", "message": "late", "traceback": ""},
+}
 
 
 @pytest.mark.parametrize(
@@ -135,13 +151,21 @@ FAILURE = {"kind": "failed", "time": 5.0, "error": {"type": "ValueError", "messa
         (Ended(1, FAILURE), Ended(-signal.SIGKILL), "worker 1 of 2 was killed by SIGKILL"),
         (Ended(1, FAILURE), Ended(-signal.SIGSEGV), "worker 1 of 2 crashed with SIGSEGV"),
         (Ended(1, FAILURE), Ended(1, FAILURE | {"time": 4.0}), "worker 1 of 2: ValueError: late"),
-        (Ended(-signal.SIGABRT), Ended(1, FAILURE), "worker 1 of 2: ValueError: late"),  # as JAX ends a process then
+        (
+            Ended(-signal.SIGABRT),
+            Ended(1, FAILURE),
+            "worker 1 of 2: ValueError: late",
+        ),  # as JAX ends a process then
     ],
 )
-def test_of_several_that_fail_the_one_that_the_others_fail_of_is_named(first: Any, second: Any, cause: str) -> None:
+def test_of_several_that_fail_the_one_that_the_others_fail_of_is_named(
+    first: Any, second: Any, cause: str
+) -> None:
     members = [WorkerRank(index=index, num_workers=2, addresses=("a:1",)) for index in range(2)]
     request = ask(backend="jax")
-    both = group.Group([first, second], [dataclasses.replace(request, worker_rank=member) for member in members])
+    both = group.Group(
+        [first, second], [dataclasses.replace(request, worker_rank=member) for member in members]
+    )
     both.read()
     assert both.returncode is not None
     assert both.fault and both.fault.reason.startswith(cause)
@@ -155,7 +179,12 @@ def test_of_several_that_fail_the_one_that_the_others_fail_of_is_named(first: An
     ],
 )
 def test_workers_do_not_wait_for_one_another_for_ever(
-    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch, fate: str, limits: dict[str, float], reason: str
+    store: Store,
+    fates: Fates,
+    monkeypatch: pytest.MonkeyPatch,
+    fate: str,
+    limits: dict[str, float],
+    reason: str,
 ) -> None:
     for name, value in limits.items():
         monkeypatch.setattr(group, name, value)
@@ -174,7 +203,9 @@ class Trained(Ended):
         self.returncode: Any = None
 
 
-def test_workers_that_evaluate_may_be_silent_for_as_long_as_the_longest_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_evaluate_may_be_silent_for_as_long_as_the_longest_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 0.0
     monkeypatch.setattr(group, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
     worker: Any = Trained()
@@ -188,14 +219,18 @@ def test_workers_that_evaluate_may_be_silent_for_as_long_as_the_longest_epoch(mo
         assert (alone.fault is not None) is ends
 
 
-def test_one_of_several_processes_of_a_launcher_makes_no_series(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_several_processes_of_a_launcher_makes_no_series(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2")):
         monkeypatch.setenv(name, value)
     with pytest.raises(RecipeError, match="which only a single `tfbench run` can use"):
         measure(store)
 
 
-def test_what_another_worker_rejects_is_rejected_and_nothing_is_left(store: Store, fates: Fates) -> None:
+def test_what_another_worker_rejects_is_rejected_and_nothing_is_left(
+    store: Store, fates: Fates
+) -> None:
     fates(w1="reject")
     with pytest.raises(DeviceError, match="worker 1 of 2: no such device"):
         measure(store)
@@ -207,7 +242,10 @@ GPUS = [Gpu(name="card", uuid=f"GPU-{index}") for index in range(4)]
 
 def visible(devices: tuple[str, ...], num_workers: int, num_gpus: int) -> list[str | None]:
     distribution = DistributionConfig(strategy="multi_worker", devices=devices)
-    return [each.get("CUDA_VISIBLE_DEVICES") for each in launch.divide_gpus(distribution, num_workers, GPUS[:num_gpus])]
+    return [
+        each.get("CUDA_VISIBLE_DEVICES")
+        for each in launch.divide_gpus(distribution, num_workers, GPUS[:num_gpus])
+    ]
 
 
 def test_each_worker_of_a_machine_has_gpus_of_its_own() -> None:
@@ -237,7 +275,9 @@ def test_a_gpu_that_would_stay_idle_is_an_error(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(launch, "read_gpus", lambda: GPUS)
     launch.require_gpus_in_use(ask(), 4)
-    with pytest.raises(DeviceError, match=r"4 can be seen here for 2 workers. Start one for each \(--workers 4"):
+    with pytest.raises(
+        DeviceError, match=r"4 can be seen here for 2 workers. Start one for each \(--workers 4"
+    ):
         launch.require_gpus_in_use(ask(), 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     launch.require_gpus_in_use(ask())

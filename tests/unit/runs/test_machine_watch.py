@@ -1,4 +1,7 @@
-"""The parent's looks at the machine: when they begin and end, what is written, and that nothing is lost by them."""
+"""The parent's looks at the machine.
+
+When they begin and end, what is written, and that nothing is lost by them.
+"""
 
 import errno
 import threading
@@ -14,7 +17,14 @@ from runs import wait_until
 from tfbench.machine.energy import EnergyMeter
 from tfbench.records import json_lines as record_lines
 from tfbench.records.energy import MachineState
-from tfbench.records.journal import RESERVE_BYTES, Journal, plain_fields, read_records, replay, request_fields
+from tfbench.records.journal import (
+    RESERVE_BYTES,
+    Journal,
+    plain_fields,
+    read_records,
+    replay,
+    request_fields,
+)
 from tfbench.records.json_lines import Record
 from tfbench.runs import process
 from tfbench.runs.process import MachineWatch, pause_seconds
@@ -26,9 +36,13 @@ TRAINED: Record = {"kind": "trained", "time": 3.0}
 
 
 def ready(**placement: Any) -> Record:
-    """Returns the record that says where a run is placed: on the second GPU, from which the others are hidden."""
+    """Returns the record that says where a run is placed.
+
+    On the second GPU, from which the others are hidden.
+    """
     result = build_result(
-        placement=build_placement(**{"devices": ("gpu:1",)} | placement), settings=build_settings(gpu_addresses=(GPU,))
+        placement=build_placement(**{"devices": ("gpu:1",)} | placement),
+        settings=build_settings(gpu_addresses=(GPU,)),
     )
     names = ("placement", "settings", "environment", "dataset", "model")
     fields = plain_fields(**{name: getattr(result, name) for name in names})
@@ -51,9 +65,14 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def start(journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Start:
-    """Returns the watch over a training on the processor, of a machine with one counter, which has begun."""
+    """Returns what begins the watch over a training on the processor.
+
+    The machine has one energy counter.
+    """
     RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
-    monkeypatch.setattr(process, "EnergyMeter", lambda addresses: EnergyMeter(addresses, tmp_path / "machine"))
+    monkeypatch.setattr(
+        process, "EnergyMeter", lambda addresses: EnergyMeter(addresses, tmp_path / "machine")
+    )
 
     def start() -> MachineWatch:
         watch = MachineWatch(journal.path)
@@ -71,7 +90,9 @@ def count_looks(path: Path) -> int:
 def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    driver = install_nvml(monkeypatch, FakeNvml(Clock(), Card("0000:3b:00.0"), Card(GPU, clock_mhz=1200)))
+    driver = install_nvml(
+        monkeypatch, FakeNvml(Clock(), Card("0000:3b:00.0"), Card(GPU, clock_mhz=1200))
+    )
     monkeypatch.setattr(process, "EnergyMeter", lambda addresses: EnergyMeter(addresses, tmp_path))
     watch = MachineWatch(journal.path)
     watch.take_in(ready())
@@ -101,7 +122,12 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     ],
 )
 def test_a_full_disk_or_an_odd_answer_ends_the_looks_and_leaves_the_reserve_for_what_was_measured(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, start: Start, owner: Any, what: str, fault: Exception
+    journal: Journal,
+    monkeypatch: pytest.MonkeyPatch,
+    start: Start,
+    owner: Any,
+    what: str,
+    fault: Exception,
 ) -> None:
     journal.reserve()
     tried = list[bool]()
@@ -146,4 +172,10 @@ def test_looks_become_rarer_but_never_so_rare_that_a_counter_may_come_to_its_end
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "FIRST_SECONDS", 1.0)
-    assert [pause_seconds(elapsed) for elapsed in (0, 60, 600, 3600, 86400)] == [1.0, 1.0, 1.0, 6.0, 30.0]
+    assert [pause_seconds(elapsed) for elapsed in (0, 60, 600, 3600, 86400)] == [
+        1.0,
+        1.0,
+        1.0,
+        6.0,
+        30.0,
+    ]

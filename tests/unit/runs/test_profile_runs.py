@@ -1,4 +1,7 @@
-"""Profiles as runs of the store: what is summed up, tracked, kept and shown of them, and where they are left out."""
+"""Profiles as runs of the store.
+
+What is summed up, tracked, kept and shown of them, and where they are left out.
+"""
 
 import json
 from collections.abc import Callable
@@ -26,7 +29,9 @@ TRAINED = build_sized_result(0)
 
 def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
     metrics = summarize_run(build_profile_run()).metrics
-    found = {name.partition("/")[2]: value for name, value in metrics.items() if name in PROFILE_METRICS}
+    found = {
+        name.partition("/")[2]: value for name, value in metrics.items() if name in PROFILE_METRICS
+    }
     assert found == pytest.approx(
         {
             "input_seconds": 0.0003,
@@ -40,7 +45,13 @@ def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
         }
     )
     assert metrics.keys() <= METRICS.keys() | PROFILE_METRICS.keys()
-    assert not metrics.keys() & {"samples_per_second", "steady_steps", "loss", "val_accuracy", "first_step_seconds"}
+    assert not metrics.keys() & {
+        "samples_per_second",
+        "steady_steps",
+        "loss",
+        "val_accuracy",
+        "first_step_seconds",
+    }
     assert metrics["num_parameters"] == 1000
     assert None not in metrics.values()
     ended = build_profile_run(profile=Profile(), exit=KILLED)  # before its first round
@@ -60,7 +71,10 @@ def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_
     folder.mkdir()
     write_files(result, summarize_run(result), journal, folder)
     assert (folder / "trace/plugins/profile/2026_01_01/bench.xplane.pb").read_bytes() == b"trace"
-    assert json.loads((folder / "result.json").read_text())["step"]["bottleneck"]["name"] == "backward of pool"
+    assert (
+        json.loads((folder / "result.json").read_text())["step"]["bottleneck"]["name"]
+        == "backward of pool"
+    )
     assert {path.name for path in folder.iterdir()} == {"journal.jsonl", "result.json", "trace"}
 
 
@@ -107,11 +121,21 @@ def test_a_profile_that_is_named_as_a_training_is_called_what_it_is(
     ("training", "kind", "reason"),
     [
         ({"data_on_device": True}, "step", "training.data_on_device: must be false for a profile"),
-        ({"backend": "jax"}, "trace", "--trace: tfbench reads no trace of JAX. Leave --trace out, or"),
-        ({"backend": "torch", "compiler": "inductor"}, "trace", "--trace: PyTorch's trace does not show what"),
+        (
+            {"backend": "jax"},
+            "trace",
+            "--trace: tfbench reads no trace of JAX. Leave --trace out, or",
+        ),
+        (
+            {"backend": "torch", "compiler": "inductor"},
+            "trace",
+            "--trace: PyTorch's trace does not show what",
+        ),
     ],
 )
-def test_a_profile_that_would_tell_nothing_is_rejected(training: dict[str, Any], kind: Any, reason: str) -> None:
+def test_a_profile_that_would_tell_nothing_is_rejected(
+    training: dict[str, Any], kind: Any, reason: str
+) -> None:
     request = build_request(recipe=build_recipe(training=training))
     with pytest.raises(RecipeError, match=f"^{reason}"):
         profile_request(request, ProfileRequest(kind=kind))

@@ -18,7 +18,11 @@ SLURM = {
     "SLURM_STEP_NUM_TASKS": "4",
     "SLURM_STEP_NODELIST": "node[03-05,9]",
 }
-OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
+}
 LOCAL = "127.0.0.1:61439,127.0.0.1:61440"
 
 
@@ -45,7 +49,9 @@ def find(
     environment: Mapping[str, str], by_recipe: int | None = None, backend: str = "jax", **given: Any
 ) -> tuple[int, int, str]:
     distribution = {"strategy": "multi_worker", "num_workers": by_recipe}
-    recipe = build_recipe(distribution=distribution, training={"backend": backend, "global_batch_size": 24})
+    recipe = build_recipe(
+        distribution=distribution, training={"backend": backend, "global_batch_size": 24}
+    )
     number, rank = find_rank(recipe, environment, **given)
     assert rank is None or rank.num_workers == number
     return (rank.index, number, ",".join(rank.addresses)) if rank else (0, number, "")
@@ -55,8 +61,14 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "
 POD = {"JOB_COMPLETION_INDEX": "3"}
 EVEN = SLURM | {"SLURM_STEP_NODELIST": "a[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
 ONE_NODE = SLURM | {"SLURM_STEP_NODELIST": "a", "SLURM_STEP_TASKS_PER_NODE": "4"}
-ALONE = SLURM | {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}  # a shell in a step
-MPI_OF_SLURM = SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"} | OPEN_MPI  # started once a node
+ALONE = SLURM | {
+    "SLURM_PROCID": "0",
+    "SLURM_NTASKS": "1",
+    "SLURM_STEP_NUM_TASKS": "1",
+}  # a shell in a step
+MPI_OF_SLURM = (
+    SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"} | OPEN_MPI
+)  # started once a node
 BY_HAND = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
 
 
@@ -82,19 +94,28 @@ BY_HAND = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
     ],
 )
 def test_launchers_and_users_say_which_worker_it_is(
-    environment: dict[str, str], by_recipe: int | None, given: dict[str, Any], found: tuple[int, int, str]
+    environment: dict[str, str],
+    by_recipe: int | None,
+    given: dict[str, Any],
+    found: tuple[int, int, str],
 ) -> None:
     assert find(environment, by_recipe, **given) == found
 
 
-def test_without_slurm_s_own_command_the_workers_are_to_be_named(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_slurm_s_own_command_the_workers_are_to_be_named(
+    slurm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(slurm.parent / "empty"))
-    with pytest.raises(RecipeError, match=r"No such file or directory: 'scontrol'. Name the workers: --coordinator"):
+    with pytest.raises(
+        RecipeError, match=r"No such file or directory: 'scontrol'. Name the workers: --coordinator"
+    ):
         find(SLURM)
 
 
 def test_two_jobs_on_one_node_do_not_meet() -> None:
-    assert find(SLURM) != find(SLURM | {"SLURM_JOB_ID": "71"}) != find(SLURM | {"SLURM_STEP_ID": "1"})
+    assert (
+        find(SLURM) != find(SLURM | {"SLURM_JOB_ID": "71"}) != find(SLURM | {"SLURM_STEP_ID": "1"})
+    )
 
 
 BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {"SLURM_PROCID": "0"}
@@ -104,11 +125,22 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
     ("environment", "num_workers", "given", "what"),
     [
         ({}, None, {}, "--workers N starts them on this machine; for several machines"),
-        *[({"TF_CONFIG": "{}"}, 2, given, "is not read. Name the workers: --coord") for given in ({}, {"workers": 2})],
+        *[
+            ({"TF_CONFIG": "{}"}, 2, given, "is not read. Name the workers: --coord")
+            for given in ({}, {"workers": 2})
+        ],
         (BATCH, None, {}, "a job of Slurm with 4 tasks: put srun before the command"),
         (OPEN_MPI, None, {}, "Open MPI does not set everything. Add --coordinator HOST:PORT"),
-        (POD, None, {"coordinator": "a:1"}, "Kubernetes does not set everything. Add --num-workers N"),
-        *[({}, None, BY_HAND | {name: None}, f"Add --{name.replace('_', '-')} [A-Z:]+\\.$") for name in BY_HAND],
+        (
+            POD,
+            None,
+            {"coordinator": "a:1"},
+            "Kubernetes does not set everything. Add --num-workers N",
+        ),
+        *[
+            ({}, None, BY_HAND | {name: None}, f"Add --{name.replace('_', '-')} [A-Z:]+\\.$")
+            for name in BY_HAND
+        ],
         (
             EVEN | {"SLURM_STEP_TASKS_PER_NODE": "3,1"},
             None,
@@ -116,14 +148,39 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
             "TensorFlow needs the address of each worker, and Slurm says 1 of 4",
         ),
         (SLURM, None, {"workers": 2}, "would be started by each of 4 processes of Slurm"),
-        (SLURM | {"SLURM_STEP_NODELIST": "n[1-"}, None, {}, r"does not list them: Invalid hostlist: n\[1-. Name the"),
+        (
+            SLURM | {"SLURM_STEP_NODELIST": "n[1-"},
+            None,
+            {},
+            r"does not list them: Invalid hostlist: n\[1-. Name the",
+        ),
         ({}, None, {"workers": 2, "coordinator": "a:1"}, "Use one or the other"),
         ({}, 4, {"workers": 2}, "--workers: 2, and distribution.num_workers of the recipe: 4"),
-        (SLURM, 2, {}, "the number of processes by Slurm: 4, and distribution.num_workers of the recipe: 2"),
-        (SLURM, None, {"num_workers": 3}, "--num-workers: 3, and the number of processes by Slurm: 4"),
+        (
+            SLURM,
+            2,
+            {},
+            "the number of processes by Slurm: 4, and distribution.num_workers of the recipe: 2",
+        ),
+        (
+            SLURM,
+            None,
+            {"num_workers": 3},
+            "--num-workers: 3, and the number of processes by Slurm: 4",
+        ),
         (SLURM, None, {"worker_index": 3}, "--worker-index: 3, and the number by Slurm: 2"),
-        ({}, 2, {"coordinator": "a:1", "worker_index": 2}, "must be from 0 to 1, of 2 workers. Received: 2"),
-        ({}, 3, {"coordinator": "a,b", "worker_index": 1}, "the number of addresses in --coordinator: 2, and distr"),
+        (
+            {},
+            2,
+            {"coordinator": "a:1", "worker_index": 2},
+            "must be from 0 to 1, of 2 workers. Received: 2",
+        ),
+        (
+            {},
+            3,
+            {"coordinator": "a,b", "worker_index": 1},
+            "the number of addresses in --coordinator: 2, and distr",
+        ),
         ({}, 2, {"coordinator": "a b", "worker_index": 1}, "--coordinator: must be HOST:PORT"),
     ],
 )

@@ -17,17 +17,27 @@ from tfbench.runs.requests import lay_values, new_request, resumed_request
 @pytest.mark.parametrize(
     ("backend", "distribution", "end"),
     [
-        ("tensorflow", {"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]}, "-mirrored-cpu:0+cpu:1"),
+        (
+            "tensorflow",
+            {"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]},
+            "-mirrored-cpu:0+cpu:1",
+        ),
         ("jax", {"devices": ["cpu:0"]}, "-default-cpu:0-jax"),
     ],
 )
-def test_a_run_is_named_after_what_varies(backend: str, distribution: dict[str, Any], end: str) -> None:
+def test_a_run_is_named_after_what_varies(
+    backend: str, distribution: dict[str, Any], end: str
+) -> None:
     recipe = build_recipe(training={"backend": backend}, distribution=distribution)
     name = new_request(recipe, name=None, data_dir=None).name
-    assert name.startswith(recipe.name) and name.endswith(f"-b{recipe.training.global_batch_size}{end}")
+    assert name.startswith(recipe.name) and name.endswith(
+        f"-b{recipe.training.global_batch_size}{end}"
+    )
     first, second = (new_request(recipe, name="mine", data_dir=None) for _ in range(2))
     assert (first.name, first.run_id != second.run_id) == ("mine", True)
-    assert lay_values({"training.backend": "torch"}, backend=backend) == {"training.backend": backend}
+    assert lay_values({"training.backend": "torch"}, backend=backend) == {
+        "training.backend": backend
+    }
 
 
 def test_the_data_folder_is_made_absolute_since_another_process_reads_it(in_tmp_path: Path) -> None:
@@ -38,12 +48,16 @@ def test_the_data_folder_is_made_absolute_since_another_process_reads_it(in_tmp_
 def killed_run(epochs: int, **fields: Any) -> RunResult:
     request = build_request(recipe=build_recipe(training={"epochs": 9}))
     done = tuple(build_epoch(epoch=number) for number in range(1, epochs + 1))
-    return build_result(**{"request": request, "epochs": done, "exit": RunExit(status="KILLED")} | fields)
+    return build_result(
+        **{"request": request, "epochs": done, "exit": RunExit(status="KILLED")} | fields
+    )
 
 
 def resumed_run(before: int, epochs: int, **fields: Any) -> RunResult:
     result = killed_run(epochs, **fields)
-    point = ResumePoint(run_id="b" * 12, checkpoint="/elsewhere/epoch.npz", epochs=result.epochs[:before])
+    point = ResumePoint(
+        run_id="b" * 12, checkpoint="/elsewhere/epoch.npz", epochs=result.epochs[:before]
+    )
     return dataclasses.replace(result, request=dataclasses.replace(result.request, resume=point))
 
 
@@ -62,31 +76,63 @@ def test_goes_on_from_the_newest_checkpoint_that_the_journal_reaches(tmp_path: P
     assert (Path(point.checkpoint).name, len(point.epochs)) == ("epoch_000004.npz", 4)
 
 
-def test_a_resumed_run_without_a_checkpoint_of_its_own_goes_on_from_its_predecessor_s(tmp_path: Path) -> None:
+def test_a_resumed_run_without_a_checkpoint_of_its_own_goes_on_from_its_predecessor_s(
+    tmp_path: Path,
+) -> None:
     previous = resumed_run(before=3, epochs=4)
     assert resume(tmp_path, previous).resume == previous.request.resume
-    assert resume_command(previous, "mlruns").startswith(f"tfbench run --resume {previous.request.run_id} ")
+    assert resume_command(previous, "mlruns").startswith(
+        f"tfbench run --resume {previous.request.run_id} "
+    )
 
 
 def test_a_run_without_a_checkpoint_that_it_reached_does_not_go_on(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"journal ends before the checkpoint .*epoch_000006\.npz.*Start a new run"):
+    with pytest.raises(
+        RecipeError,
+        match=r"journal ends before the checkpoint .*epoch_000006\.npz.*Start a new run",
+    ):
         resume(tmp_path / "late", killed_run(5), 6)
-    gone = resumed_run(before=3, epochs=8, checkpoint_epoch=8)  # which does not fall back to its predecessor's
-    with pytest.raises(UnknownNameError, match=r"no checkpoint to resume from.*`tfbench export` leaves checkpoints"):
+    gone = resumed_run(
+        before=3, epochs=8, checkpoint_epoch=8
+    )  # which does not fall back to its predecessor's
+    with pytest.raises(
+        UnknownNameError, match=r"no checkpoint to resume from.*`tfbench export` leaves checkpoints"
+    ):
         resume(tmp_path / "gone", gone)
 
 
 def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path) -> None:
     previous = resumed_run(before=3, epochs=4)
     overrides = {"expect.target_accuracy": 0.9, "expect.val_accuracy_at_epoch": {"9": [0.8, 1.0]}}
-    recipe = resumed_request(previous, tmp_path / "x", overrides=overrides, name=None, data_dir=None).recipe
-    assert (recipe.expect.target_accuracy, recipe.expect.val_accuracy_at_epoch) == (0.9, {"9": (0.8, 1.0)})
-    with pytest.raises(RecipeError, match=r"training\.seed: cannot change on resume\. These can: training\.epochs, "):
-        resumed_request(previous, tmp_path / "x", overrides={"training.seed": 1}, name=None, data_dir=None)
+    recipe = resumed_request(
+        previous, tmp_path / "x", overrides=overrides, name=None, data_dir=None
+    ).recipe
+    assert (recipe.expect.target_accuracy, recipe.expect.val_accuracy_at_epoch) == (
+        0.9,
+        {"9": (0.8, 1.0)},
+    )
+    with pytest.raises(
+        RecipeError,
+        match=r"training\.seed: cannot change on resume\. These can: training\.epochs, ",
+    ):
+        resumed_request(
+            previous, tmp_path / "x", overrides={"training.seed": 1}, name=None, data_dir=None
+        )
 
 
 def test_a_run_that_goes_on_is_no_repeat_of_the_group_of_its_predecessor(tmp_path: Path) -> None:
     previous = resumed_run(before=3, epochs=4)
-    tags = {"mine": "1", "tfbench.group": "x", "tfbench.repeat": "2", "tfbench.setup": "a", "tfbench.round": "1"}
-    previous = dataclasses.replace(previous, request=dataclasses.replace(previous.request, tags=tags))
-    assert resume(tmp_path, previous).tags == {"mine": "1", "tfbench.resumed_from": previous.request.run_id}
+    tags = {
+        "mine": "1",
+        "tfbench.group": "x",
+        "tfbench.repeat": "2",
+        "tfbench.setup": "a",
+        "tfbench.round": "1",
+    }
+    previous = dataclasses.replace(
+        previous, request=dataclasses.replace(previous.request, tags=tags)
+    )
+    assert resume(tmp_path, previous).tags == {
+        "mine": "1",
+        "tfbench.resumed_from": previous.request.run_id,
+    }

@@ -34,7 +34,10 @@ def start(monkeypatch: pytest.MonkeyPatch, store: Store, code: str) -> Worker:
 def test_a_worker_has_a_folder_for_temporary_files_that_goes_with_it_and_what_it_said_is_known_without_it(
     monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:
-    code = "import sys, tempfile; sys.stderr.write(tempfile.gettempdir()); sys.stdin.read(1); sys.stderr.write('!')"
+    code = (
+        "import sys, tempfile; sys.stderr.write(tempfile.gettempdir()); sys.stdin.read(1);"
+        " sys.stderr.write('!')"
+    )
     with start(monkeypatch, store, code) as worker:
         wait_until(lambda: worker.stderr_tail() != "", "the first word")
         (name,) = left_in(store)

@@ -28,7 +28,13 @@ def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store)
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"metrics": []}, {"created": "now"}, {"created": 1e308}, {"tags": {"a": 1}}, {"cost": [1]}),
+        *(
+            {"metrics": []},
+            {"created": "now"},
+            {"created": 1e308},
+            {"tags": {"a": 1}},
+            {"cost": [1]},
+        ),
         *({"settings": [1]}, {"run_id": "other"}, None),
     ],
 )
@@ -41,7 +47,9 @@ def test_a_damaged_brief_is_made_again(store: Store, changes: dict[str, object] 
     assert json.loads(brief_path(path).read_text()) == plain
 
 
-def test_figures_that_cannot_be_made_are_those_of_a_damaged_run(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_that_cannot_be_made_are_those_of_a_damaged_run(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_journal(store, build_sized_result(0))
     monkeypatch.setattr(briefs, "summarize_run", lambda result: 1 / 0)
     found, unreadable = read_briefs(store, store.run_ids())

@@ -40,8 +40,12 @@ def test_a_store_that_is_a_file_is_rejected_with_its_name(tmp_path: Path) -> Non
     assert root.read_text() == "not a folder"
 
 
-def test_a_full_disk_is_rejected_before_anything_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 2**20))
+def test_a_full_disk_is_rejected_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 2**20)
+    )
     with pytest.raises(TrackingError, match=r"its disk is full: 1\.0 MiB are free, 4 are needed"):
         Store(tmp_path / "mlruns").create_journal(RUN)
     assert list(tmp_path.iterdir()) == []
@@ -61,7 +65,13 @@ def test_the_state_of_a_moved_store_names_the_new_place(tmp_path: Path) -> None:
     assert moved.read_state(RUN) == moved.default_state
 
 
-DAMAGED_STATES = ("", "[]", '{"tracking_uri": null}', '{"tracking_uri": null, "experiment": []}', '{"tracking_uri": 5}')
+DAMAGED_STATES = (
+    "",
+    "[]",
+    '{"tracking_uri": null}',
+    '{"tracking_uri": null, "experiment": []}',
+    '{"tracking_uri": 5}',
+)
 
 
 @pytest.mark.parametrize("text", DAMAGED_STATES)
@@ -84,7 +94,9 @@ def test_finds_a_run_by_what_a_user_types(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["@last", "abc", ""])
-def test_an_empty_store_says_that_it_holds_no_runs_and_is_not_made(tmp_path: Path, token: str) -> None:
+def test_an_empty_store_says_that_it_holds_no_runs_and_is_not_made(
+    tmp_path: Path, token: str
+) -> None:
     store = Store(tmp_path / "none")
     with pytest.raises(UnknownNameError, match="holds no runs"):
         store.find(token)
@@ -117,7 +129,9 @@ def test_a_run_goes_on_while_its_lock_is_held_by_whatever_process(tmp_path: Path
     assert is_running(path) is None
 
 
-def test_the_lock_of_a_run_goes_with_the_process_that_tracks_it_and_not_with_what_that_started(tmp_path: Path) -> None:
+def test_the_lock_of_a_run_goes_with_the_process_that_tracks_it_and_not_with_what_that_started(
+    tmp_path: Path,
+) -> None:
     path = write_journal(Store(tmp_path), build_sized_result(0))
     code = f"""
 import pathlib, subprocess, sys

@@ -1,4 +1,7 @@
-"""A store of somebody else: what leads out of it is rejected, and nothing is sent where the user has not said."""
+"""A store of somebody else.
+
+What leads out of it is rejected, and nothing is sent where the user has not said.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,11 +32,16 @@ def store(in_tmp_path: Path) -> Store:
 @pytest.mark.parametrize(
     ("written", "instead"),
     [
-        *(('"sweep_id":"abc"', f'"sweep_id":"{sweep_id}"') for sweep_id in ("../../x", "", "other")),
+        *(
+            ('"sweep_id":"abc"', f'"sweep_id":"{sweep_id}"')
+            for sweep_id in ("../../x", "", "other")
+        ),
         *(('"values":[32,64]', f'"values":[{size},64]') for size in ('"x"', "1.5")),
     ],
 )
-def test_a_sweep_with_another_id_or_no_batch_size_is_rejected(store: Store, written: str, instead: str) -> None:
+def test_a_sweep_with_another_id_or_no_batch_size_is_rejected(
+    store: Store, written: str, instead: str
+) -> None:
     write_sweep(store, build_plan(), lambda planned: 1000.0)
     path = store.root / "sweeps" / "abc.json"
     path.write_text(path.read_text().replace(written, instead))
@@ -45,10 +53,20 @@ def unreachable(*place: str) -> Any:
     raise TrackingError("no server")
 
 
-MINE = ("film.part", "sub/x.part", "big.json.part/f", "x.reserve", "thesis.work/1.tex", "data.jsonl", "data.csv")
+MINE = (
+    "film.part",
+    "sub/x.part",
+    "big.json.part/f",
+    "x.reserve",
+    "thesis.work/1.tex",
+    "data.jsonl",
+    "data.csv",
+)
 
 
-@pytest.mark.parametrize("link", ["journals", "sweeps", f"journals/{RUN}.files", f"journals/{RUN}.files/checkpoints"])
+@pytest.mark.parametrize(
+    "link", ["journals", "sweeps", f"journals/{RUN}.files", f"journals/{RUN}.files/checkpoints"]
+)
 def test_a_recovery_removes_nothing_through_a_link(store: Store, tmp_path: Path, link: str) -> None:
     mine = tmp_path / "mine"
     for name in MINE:
@@ -81,7 +99,9 @@ SERVER = "https://mlflow.evil.example"
 
 
 @pytest.mark.parametrize("uri", [SERVER, "sqlite:////home/me/photos.db"])
-def test_recover_sends_nothing_to_an_address_that_only_the_store_names(store: Store, tfbench: Cli, uri: str) -> None:
+def test_recover_sends_nothing_to_an_address_that_only_the_store_names(
+    store: Store, tfbench: Cli, uri: str
+) -> None:
     store.write_state(RUN, TrackingState(tracking_uri=uri, experiment="x"))
     done = tfbench("recover")
     assert done.exit_code == 2
@@ -102,7 +122,9 @@ def test_recover_sends_nothing_to_an_address_that_only_the_store_names(store: St
         ("https://mlflow.evil.example@good.example", False),
     ],
 )
-def test_a_server_is_named_by_its_scheme_host_port_and_path(named: str | None, is_allowed: bool) -> None:
+def test_a_server_is_named_by_its_scheme_host_port_and_path(
+    named: str | None, is_allowed: bool
+) -> None:
     if is_allowed:
         assert find_named(SERVER, (named,)) == named
     else:

@@ -18,7 +18,9 @@ from tfbench.tracking.tracker import Curve
 SIZES = Variation(key="model.hidden_units", values=([100], [1000]))
 
 
-def curves_of(folder: Path, plan: SweepPlan, speed: Callable[[PlannedRun], float | str]) -> tuple[Curve, ...]:
+def curves_of(
+    folder: Path, plan: SweepPlan, speed: Callable[[PlannedRun], float | str]
+) -> tuple[Curve, ...]:
     store = Store(folder / "mlruns")
     write_sweep(store, plan, speed)
     found = find_curves(plan, compare_sweep(store, *read_sweep(store, plan.sweep_id)))
@@ -31,7 +33,9 @@ def speeds(curve: Curve) -> dict[int, Any]:
 
 def test_each_setup_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Path) -> None:
     plan = build_plan(variations=(BATCHES, SIZES))
-    found = curves_of(tmp_path, plan, lambda planned: 100.0 * (1 + planned.setting + 10 * planned.setup))
+    found = curves_of(
+        tmp_path, plan, lambda planned: 100.0 * (1 + planned.setting + 10 * planned.setup)
+    )
     one, two = (setup.label for setup in TWO_SETUPS)
     assert [(curve.name, curve.place, curve.shade, curve.over) for curve in found] == [
         (f"100 {one}", 0, 0, "batch size"),
@@ -45,28 +49,41 @@ def test_each_setup_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Pa
     assert speeds(found[3]) == {32: 1200.0, 64: 1400.0}
     assert [len(curve.run_ids) for curve in found] == [4] * 4
     assert found[0].points[64] == {"samples_per_second": pytest.approx(300.0), "speedup": 1.0}
-    ratios = dict.fromkeys(("speedup", "speedup_low", "speedup_high"), pytest.approx(11.0))  # nothing scatters
+    ratios = dict.fromkeys(
+        ("speedup", "speedup_low", "speedup_high"), pytest.approx(11.0)
+    )  # nothing scatters
     assert found[1].points[32] == {"samples_per_second": pytest.approx(1100.0), **ratios}
 
 
 def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(tmp_path: Path) -> None:
     faster = {0: (100.0, 50.0), 1: (100.0, 200.0)}  # by setting: half as fast, then twice
     plan = build_plan(num_rounds=1)
-    first, second = curves_of(tmp_path, plan, lambda planned: faster[planned.setting][planned.setup])
+    first, second = curves_of(
+        tmp_path, plan, lambda planned: faster[planned.setting][planned.setup]
+    )
     assert speeds(second) == {32: 50.0, 64: 200.0}
     assert all(
-        figures.keys() == {"samples_per_second"} for figures in (*first.points.values(), *second.points.values())
+        figures.keys() == {"samples_per_second"}
+        for figures in (*first.points.values(), *second.points.values())
     )
     assert (first.inconclusive, second.inconclusive) == ((), (32, 64))
 
 
 def test_a_sweep_that_is_half_done_says_so_in_the_names(tmp_path: Path) -> None:
-    first, second = curves_of(tmp_path, build_plan(), lambda planned: "gone" if planned.round_number > 1 else 100.0)
+    first, second = curves_of(
+        tmp_path, build_plan(), lambda planned: "gone" if planned.round_number > 1 else 100.0
+    )
     assert [first.name, second.name] == [f"{setup.label}, 1 of 2 rounds" for setup in TWO_SETUPS]
 
 
 def test_numbers_of_replicas_make_one_curve(tmp_path: Path) -> None:
     setups = replica_setups("cpu", (1, 2, 4))
-    plan = build_plan(variations=(), setups=setups, per_replica_batch_size=32, scaling_modes=("data",))
+    plan = build_plan(
+        variations=(), setups=setups, per_replica_batch_size=32, scaling_modes=("data",)
+    )
     (curve,) = curves_of(tmp_path, plan, lambda planned: 100.0 * (1 + planned.setup))
-    assert (curve.over, speeds(curve), len(curve.run_ids)) == ("replicas", {1: 100.0, 2: 200.0, 4: 300.0}, 6)
+    assert (curve.over, speeds(curve), len(curve.run_ids)) == (
+        "replicas",
+        {1: 100.0, 2: 200.0, 4: 300.0},
+        6,
+    )

@@ -23,7 +23,9 @@ from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.ray_engine import connected, make_tasks
 from tfbench.sweeps.tasks import list_tasks
 
-PLAN = build_plan(setups=(*TWO_SETUPS, parse_setup("default cpu:0 @a100")))  # tasks 1 and 2 on a100, 0 and 3 on any
+PLAN = build_plan(
+    setups=(*TWO_SETUPS, parse_setup("default cpu:0 @a100"))
+)  # tasks 1 and 2 on a100, 0 and 3 on any
 TASKS = list_tasks(PLAN)
 STATE = TrackingState(tracking_uri="sqlite:///mlflow.db", experiment="tfbench")
 
@@ -69,7 +71,9 @@ class FakeRay(types.ModuleType):
 
         return types.SimpleNamespace(options=options)
 
-    def wait(self, running: list[int], timeout: float, num_returns: int = 1) -> tuple[list[int], list[int]]:
+    def wait(
+        self, running: list[int], timeout: float, num_returns: int = 1
+    ) -> tuple[list[int], list[int]]:
         if self.cancelled and not self.made:
             signal.raise_signal(signal.SIGINT)
         ended = [number for number in running if number in self.made]
@@ -95,7 +99,12 @@ def measure_there(folder: Path, num_runs: int) -> list[bytes]:
     """Returns the journals of the first runs of task 0, as a node hands them back."""
     there = Store(folder / "there")
     for planned in TASKS[0].runs[:num_runs]:
-        write_journal(there, build_planned_result(PLAN, planned, 100.0, environment=build_environment(hostname="one")))
+        write_journal(
+            there,
+            build_planned_result(
+                PLAN, planned, 100.0, environment=build_environment(hostname="one")
+            ),
+        )
     return [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
 
 
@@ -107,7 +116,9 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     return fake
 
 
-def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, tmp_path: Path) -> None:
+def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(
+    ray: FakeRay, tmp_path: Path
+) -> None:
     home, told, journals = Store(tmp_path / "home"), list[str](), measure_there(tmp_path, 4)
     ray.made = {
         0: ("one", 0, "done", journals),
@@ -118,7 +129,10 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
         assert not make_tasks(log, TASKS[:3], home, STATE, told.append)
     assert told == [
         "task 0: 4 of 4 runs, on one",
-        f"task 1: The node is dead. What it measured stays on its machine; `tfbench import` reads it: {left(1)}",
+        (
+            "task 1: The node is dead. What it measured stays on its machine; `tfbench import`"
+            f" reads it: {left(1)}"
+        ),
         "task 2: 0 of 2 runs, on two, exit code 2: Error: no such device",
     ]
     assert sorted(read_sweep(home, "abc")[1]) == [planned.number for planned in TASKS[0].runs]
@@ -132,26 +146,39 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
 
 def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path) -> None:
     home, told, journals = Store(tmp_path / "home"), list[str](), measure_there(tmp_path, 1)
-    ray.cancelled = {0: {0: ("one", 130, "stopped", journals)}, 1: {1: ray.exceptions.TaskCancelledError()}}
+    ray.cancelled = {
+        0: {0: ("one", 130, "stopped", journals)},
+        1: {1: ray.exceptions.TaskCancelledError()},
+    }
     with new_log(home, PLAN) as log:
         assert make_tasks(log, TASKS[:3], home, STATE, told.append)
     assert told == [
         "stopping; what was measured comes home",
         "task 0: 1 of 4 runs, on one, exit code 130: stopped",
-        f"task 2: does not end. What it measured stays on its machine; `tfbench import` reads it: {left(2)}",
+        (
+            "task 2: does not end. What it measured stays on its machine; `tfbench import` reads"
+            f" it: {left(2)}"
+        ),
     ]
     assert list(read_sweep(home, "abc")[1]) == [TASKS[0].runs[0].number]
 
 
-def test_a_cluster_that_cannot_make_the_tasks_is_rejected(ray: FakeRay, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_that_cannot_make_the_tasks_is_rejected(
+    ray: FakeRay, capsys: pytest.CaptureFixture[str]
+) -> None:
     with connected("auto", TASKS):
         pass
     assert (capsys.readouterr().out, ray.is_up) == ("", False)
-    with pytest.raises(DeviceError, match=r"no cluster at 'auto': Could not find any running Ray instance\. Start one"):
+    with pytest.raises(
+        DeviceError,
+        match=r"no cluster at 'auto': Could not find any running Ray instance\. Start one",
+    ):
         connected("auto", TASKS).__enter__()
     ray.is_up = True
     del ray.hosts[1]
-    with pytest.raises(DeviceError, match=r"no machine named a100 .*ray start .*\"tfbench\": 1, \"a100\": 1"):
+    with pytest.raises(
+        DeviceError, match=r"no machine named a100 .*ray start .*\"tfbench\": 1, \"a100\": 1"
+    ):
         connected("auto", TASKS).__enter__()
 
 
@@ -160,21 +187,31 @@ def test_an_address_is_asked_before_ray_waits_for_it(ray: FakeRay) -> None:
         deaf.bind(("", 0))
         port = deaf.getsockname()[1]
         with pytest.raises(
-            DeviceError, match=rf"no cluster at '127\.0\.0\.1:{port}': .*Connection refused\. Start one"
+            DeviceError,
+            match=rf"no cluster at '127\.0\.0\.1:{port}': .*Connection refused\. Start one",
         ):
             connected(f"127.0.0.1:{port}", TASKS).__enter__()
         with connected(str(port), TASKS):  # no address of a host: Ray says what it is
             pass
 
 
-def test_what_ray_sets_in_its_workers_and_servers_is_taken_out(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = {"PATH": "/bin", "RAY_JOB_ID": "1", "OMP_NUM_THREADS": "3"}  # the last is the user's own
+def test_what_ray_sets_in_its_workers_and_servers_is_taken_out(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {
+        "PATH": "/bin",
+        "RAY_JOB_ID": "1",
+        "OMP_NUM_THREADS": "3",
+    }  # the last is the user's own
     raylet = types.SimpleNamespace(name=lambda: "raylet", environ=lambda: environment)
     monkeypatch.setattr(psutil.Process, "parents", lambda process: [raylet])
     for more, kept in (
         ({}, set()),
         ({"LD_PRELOAD": "/site/ray/core/libjemalloc.so"}, set()),
-        ({"LD_PRELOAD": "/mine.so", "MALLOC_CONF": "x"}, {"LD_PRELOAD", "MALLOC_CONF"}),  # `ray start` lets it be
+        (
+            {"LD_PRELOAD": "/mine.so", "MALLOC_CONF": "x"},
+            {"LD_PRELOAD", "MALLOC_CONF"},
+        ),  # `ray start` lets it be
     ):
         environment |= more
         assert ray_engine._node_environment().keys() == {"PATH", "OMP_NUM_THREADS"} | kept

@@ -64,7 +64,10 @@ def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
         "tfbench.setup": "mirrored cpu:0,cpu:1",
         "tfbench.round": "1",
     }
-    assert (second.recipe.distribution.strategy, second.overrides) == ("mirrored", ("training.global_batch_size",))
+    assert (second.recipe.distribution.strategy, second.overrides) == (
+        "mirrored",
+        ("training.global_batch_size",),
+    )
 
 
 @pytest.mark.parametrize("before", [(), (DeviceError("no GPU"),)])  # which hides no missing data
@@ -76,28 +79,50 @@ def test_a_sweep_without_its_data_is_none(store: Store, before: tuple[Fate, ...]
 
 
 def test_data_that_goes_later_is_a_result(store: Store) -> None:
-    assert outcomes(make_sweep(store, 100.0, DatasetError("no data"), 100.0, 100.0)[0])[1] == "REJECTED"
+    assert (
+        outcomes(make_sweep(store, 100.0, DatasetError("no data"), 100.0, 100.0)[0])[1]
+        == "REJECTED"
+    )
 
 
 def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
     end, runs = make_sweep(store, "FAILED", DeviceError("no GPU"), 100.0)
-    assert outcomes(end) == ["FAILED", "REJECTED", "FINISHED", "FINISHED", "SKIPPED", "SKIPPED", "FINISHED", "FINISHED"]
+    assert outcomes(end) == [
+        "FAILED",
+        "REJECTED",
+        "FINISHED",
+        "FINISHED",
+        "SKIPPED",
+        "SKIPPED",
+        "FINISHED",
+        "FINISHED",
+    ]
     assert end.results[4].reason == "not tried: round 1 was REJECTED: no GPU"
     assert end.num_failed == 2
     assert len(runs.requests) == 6
 
 
 def test_a_sweep_goes_on_with_the_runs_that_it_lacks(store: Store) -> None:
-    for fates, is_stopped, num_left, num_made in (((100.0, 100.0, "STOPPED"), True, 6, 3), ((100.0,), False, 0, 6)):
+    for fates, is_stopped, num_left, num_made in (
+        ((100.0, 100.0, "STOPPED"), True, 6, 3),
+        ((100.0,), False, 0, 6),
+    ):
         end, runs = go_on(store, *fates) if list_sweeps(store) else make_sweep(store, *fates)
-        assert (end.was_interrupted, end.num_left, len(runs.requests)) == (is_stopped, num_left, num_made)
+        assert (end.was_interrupted, end.num_left, len(runs.requests)) == (
+            is_stopped,
+            num_left,
+            num_made,
+        )
     assert sorted(end.results) == list(range(8))
     assert go_on(store, 100.0)[1].requests == []
 
 
 @pytest.mark.parametrize(
     ("fates", "num_made"),
-    [((100.0, InterruptedRunError("SIGINT")), 2), (("SIGNAL", 100.0), 1)],  # before a run was ready; between two
+    [
+        ((100.0, InterruptedRunError("SIGINT")), 2),
+        (("SIGNAL", 100.0), 1),
+    ],  # before a run was ready; between two
 )
 def test_a_signal_ends_the_sweep_and_what_finished_before_it_is_kept(
     store: Store, fates: tuple[Fate, ...], num_made: int
@@ -110,7 +135,9 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 20_000, 20))
-    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))  # of no other thread
+    monkeypatch.setattr(
+        sweep, "time", SimpleNamespace(monotonic=lambda: float(next(clock)))
+    )  # of no other thread
     end, runs = make_sweep(store, 100.0, time_budget_seconds=100.0)
     # 20 s pass with each run: five of them, and nothing is left.
     assert 0 < len(runs.requests) < 8
@@ -132,11 +159,16 @@ def test_a_sweep_whose_runs_take_longer_than_its_time_budget_gets_a_run_each_tim
 
 
 def test_two_processes_cannot_go_on_with_one_sweep(store: Store) -> None:
-    with new_log(store, build_plan()), pytest.raises(TrackingError, match="sweep abc: another process is at it"):
+    with (
+        new_log(store, build_plan()),
+        pytest.raises(TrackingError, match="sweep abc: another process is at it"),
+    ):
         go_on(store, 100.0)
 
 
-def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_at_it(store: Store) -> None:
+def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_at_it(
+    store: Store,
+) -> None:
     make_sweep(store, 100.0)
     killed, alive = (store.root / "sweeps" / f"{name}.json.x1.part" for name in ("torn", "abc"))
     for folder in (killed, alive):
@@ -147,7 +179,9 @@ def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_a
 
 
 def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
-    with pytest.raises(UnknownNameError, match=r"It has none; `tfbench sweep RECIPE --store \S*/mlruns` makes one"):
+    with pytest.raises(
+        UnknownNameError, match=r"It has none; `tfbench sweep RECIPE --store \S*/mlruns` makes one"
+    ):
         find_sweep(store, "@last")
     for name in ("abc1", "abd2"):
         with new_log(store, build_plan(sweep_id=name)):
@@ -165,17 +199,23 @@ def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
         (
             {"variations": (Variation(key="training.global_batch_size", values=(0, 32, 10**9)),)},
             [
-                f"test with global_batch_size={size}, default cpu:0 and 1 more: training.global_batch_size: must be"
+                f"test with global_batch_size={size}, default cpu:0 and 1 more:"
+                " training.global_batch_size: must be"
                 for size in (0, 10**9)
             ],
         ),
         (
             {"setups": (TWO_SETUPS[0], parse_setup("default cpu:0 backend=jaxx"))},
-            ["test with global_batch_size=32, default cpu:0 backend=jaxx and 1 more: training.backend: must be"],
+            [
+                "test with global_batch_size=32, default cpu:0 backend=jaxx and 1 more:"
+                " training.backend: must be"
+            ],
         ),
     ],
 )
-def test_all_that_cannot_be_is_named_once_before_anything_runs(fields: dict[str, Any], lines: list[str]) -> None:
+def test_all_that_cannot_be_is_named_once_before_anything_runs(
+    fields: dict[str, Any], lines: list[str]
+) -> None:
     with pytest.raises(RecipeError) as error:
         check_configurations(build_plan(**fields))
     assert all(map(str.startswith, str(error.value).splitlines(), lines))

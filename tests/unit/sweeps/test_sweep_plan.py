@@ -32,7 +32,13 @@ def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_roun
     order = [0, 4, 0, 4, 2, 2, 1, 3, 1, 3]
     assert [planned.setting for planned in list_planned_runs(plan)] == order
     refined = dataclasses.replace(plan, refinement=Refinement(num_first=5, most=2))
-    assert [planned.setting for planned in list_planned_runs(add_values(refined, [33, 65]))] == [*order, 5, 5, 6, 6]
+    assert [planned.setting for planned in list_planned_runs(add_values(refined, [33, 65]))] == [
+        *order,
+        5,
+        5,
+        6,
+        6,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,11 @@ def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_roun
         ("training.global_batch_size=32,128", "training.global_batch_size", (32, 128)),
         ("training.global_batch_size=32,32", "training.global_batch_size", (32,)),
         ("model.hidden_units=[[100],[1000, 1000]]", "model.hidden_units", ([100], [1000, 1000])),
-        ("training.precision=float32,mixed_float16", "training.precision", ("float32", "mixed_float16")),
+        (
+            "training.precision=float32,mixed_float16",
+            "training.precision",
+            ("float32", "mixed_float16"),
+        ),
     ],
 )
 def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[Any, ...]) -> None:
@@ -52,11 +62,17 @@ def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[An
     ("text", "message"),
     [
         ("training.epochs", "must be KEY=VALUE,VALUE"),
-        ("global_batch_size=32", "'global_batch_size' is no key of model, dataset, training and measurement. Give it"),
+        (
+            "global_batch_size=32",
+            "'global_batch_size' is no key of model, dataset, training and measurement. Give it",
+        ),
         ("distribution.strategy=default,mirrored", "Setups vary the distribution: --setup"),
         ("training.epochs=[1", "is no list of values"),
         ("training.epochs=[]", "needs at least one value"),
-        ("training.backend=tensorflow,jax", 'backends are compared as setups: --setup "default cpu:0"'),
+        (
+            "training.backend=tensorflow,jax",
+            'backends are compared as setups: --setup "default cpu:0"',
+        ),
     ],
 )
 def test_what_cannot_be_varied_is_said(text: str, message: str) -> None:
@@ -77,7 +93,12 @@ def test_a_setup_is_a_strategy_its_devices_values_of_its_own_and_a_machine(
     text: str, devices: tuple[str, ...], values: dict[str, Any], machine: str
 ) -> None:
     setup = parse_setup(text)
-    assert (setup.devices, dict(setup.values), setup.machine, setup.label) == (devices, values, machine, text)
+    assert (setup.devices, dict(setup.values), setup.machine, setup.label) == (
+        devices,
+        values,
+        machine,
+        text,
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,8 +111,14 @@ def test_a_setup_is_a_strategy_its_devices_values_of_its_own_and_a_machine(
                 *("default @a100 gpu:0", "default gpu:0 @", "@a100", "default gpu:0 @a @b"),
             )
         ],
-        ("default cpu:0 training.global_batch_size=64", "and not the batch size, which all setups have in common"),
-        ("default cpu:0 distribution.strategy=mirrored", "must be a key of model, dataset, training, measurement"),
+        (
+            "default cpu:0 training.global_batch_size=64",
+            "and not the batch size, which all setups have in common",
+        ),
+        (
+            "default cpu:0 distribution.strategy=mirrored",
+            "must be a key of model, dataset, training, measurement",
+        ),
         ("default cpu:0 =jax", "must be KEY=VALUE, as of --set"),
         ("default gpu:0 @a/b", "machine: "),
         (f"default @{'a' * 101}", "machine: "),
@@ -102,27 +129,39 @@ def test_what_is_no_setup_is_rejected(text: str, message: str) -> None:
         parse_setup(text)
 
 
-def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_them_may_not() -> None:
+def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_them_may_not() -> (
+    None
+):
     one, other = parse_setup("default cpu:0 @a"), parse_setup("default cpu:0 @b")
     assert "hostname" not in list_compared(build_plan(setups=TWO_SETUPS))
     assert "hostname" not in list_compared(build_plan(setups=(one,)))
     compared = list_compared(build_plan(setups=(one, other)))
     assert {"hostname", "cpu_model", "keras"} <= set(compared)
     assert not {"thread_variables", "niceness", "precision"} & set(compared)
-    assert "hostname" not in list_compared(build_plan(setups=(one, other, *TWO_SETUPS)))  # not all setups name one
+    assert "hostname" not in list_compared(
+        build_plan(setups=(one, other, *TWO_SETUPS))
+    )  # not all setups name one
 
 
 @pytest.mark.parametrize(
-    ("own", "key"), [("backend=jax", "training.backend"), ("intra_op_threads=2", "training.intra_op_threads")]
+    ("own", "key"),
+    [("backend=jax", "training.backend"), ("intra_op_threads=2", "training.intra_op_threads")],
 )
 def test_what_is_varied_is_no_setup_s_own(own: str, key: str) -> None:
     varied = [Variation(key=key, values=(1, 2))]
     with pytest.raises(RecipeError, match=f"^default {own}: training.[a-z_]* is varied already"):
-        new_plan(build_request(recipe=build_recipe()), [parse_setup(f"default {own}")], num_rounds=1, variations=varied)
+        new_plan(
+            build_request(recipe=build_recipe()),
+            [parse_setup(f"default {own}")],
+            num_rounds=1,
+            variations=varied,
+        )
 
 
 def test_the_next_run_takes_as_long_as_those_before_or_as_the_plan_says() -> None:
     timed, whole = build_limited_plan(5.0), build_plan()
-    assert estimate_seconds(timed) == estimate_seconds(timed, [60.0]) > 5.0  # the first waited for an import
+    assert (
+        estimate_seconds(timed) == estimate_seconds(timed, [60.0]) > 5.0
+    )  # the first waited for an import
     assert estimate_seconds(whole, [60.0]) == 60.0
     assert estimate_seconds(timed, [60.0, 8.0]) == estimate_seconds(whole, [60.0, 8.0]) == 8.0

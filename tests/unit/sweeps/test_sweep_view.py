@@ -32,13 +32,18 @@ class Tracker:
         self.addresses.append((uri, experiment))
         return self
 
-    def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
+    def show_sweep(
+        self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]
+    ) -> TrackedSweep:
         self.curves = curves
         return TrackedSweep(experiment_id="7", run_ids=self.run_ids)
 
 
 def speed_of(planned: PlannedRun) -> float | str:
-    """The second setup is half as fast in the first round, a third in the second; one run of it is killed."""
+    """The second setup is half as fast in the first round, a third in the second.
+
+    One run of it is killed.
+    """
     if (planned.setting, planned.setup, planned.round_number) == (1, 1, 2):
         return "out of memory"
     return 1200.0 if planned.setup == 0 else 1200.0 / (1 + planned.round_number)
@@ -52,10 +57,14 @@ def store(in_tmp_path: Path) -> Store:
     return store
 
 
-def track(store: Store, uri: str | None = None, experiment: str = "tfbench", *, num: int = 7) -> None:
+def track(
+    store: Store, uri: str | None = None, experiment: str = "tfbench", *, num: int = 7
+) -> None:
     """Notes that the first runs of the store are tracked somewhere."""
     for run_id in store.run_ids()[:num]:
-        store.write_state(run_id, TrackingState(tracking_uri=uri or store.tracking_uri, experiment=experiment))
+        store.write_state(
+            run_id, TrackingState(tracking_uri=uri or store.tracking_uri, experiment=experiment)
+        )
 
 
 def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> None:
@@ -69,7 +78,10 @@ def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> No
 
 
 def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> None:
-    expected = "sweep abc: none of its runs is in MLflow. `tfbench recover` brings those that are stored there"
+    expected = (
+        "sweep abc: none of its runs is in MLflow. `tfbench recover` brings those that are stored"
+        " there"
+    )
     for is_tracked in (False, True):
         if is_tracked:
             track(store)
@@ -85,7 +97,9 @@ def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
     return tracker
 
 
-def test_the_page_of_a_sweep_at_another_server_is_there(tfbench: Cli, store: Store, tracker: Tracker) -> None:
+def test_the_page_of_a_sweep_at_another_server_is_there(
+    tfbench: Cli, store: Store, tracker: Tracker
+) -> None:
     track(store, "https://ann:secret@bench:5000/", "mine")
     done = tfbench("ui", "--sweep", "@last")
     url = (
@@ -93,9 +107,15 @@ def test_the_page_of_a_sweep_at_another_server_is_there(tfbench: Cli, store: Sto
         "viewStateShareKey=tfbench-sweep-abc&compareRunsMode=CHART&workflowType=machine_learning"
     )
     assert (done.exit_code, done.stdout) == (0, f"{url}\n")
-    assert done.stderr == "The sweep is tracked at https://ann:***@bench:5000/: nothing is started here.\n"
+    assert (
+        done.stderr
+        == "The sweep is tracked at https://ann:***@bench:5000/: nothing is started here.\n"
+    )
     tracker.run_ids = frozenset(store.run_ids()[:4])
-    assert "Warning: 3 runs of the sweep are not in MLflow." in tfbench("ui", "--sweep", "@last").stderr
+    assert (
+        "Warning: 3 runs of the sweep are not in MLflow."
+        in tfbench("ui", "--sweep", "@last").stderr
+    )
 
 
 def test_a_run_of_a_sweep_that_cannot_be_read_is_named_in_its_place(store: Store) -> None:

@@ -1,4 +1,7 @@
-"""Tasks of a sweep over several machines: what they are, how one is made, and which runs of a store count."""
+"""Tasks of a sweep over several machines.
+
+What they are, how one is made, and which runs of a store count.
+"""
 
 import dataclasses
 import platform
@@ -33,26 +36,38 @@ def make_here(store: Store, runs: FakeRuns, number: int, **fields: Any) -> Any:
     return make_task(PLAN, find_task(PLAN, number), FakeMaker(store, runs), Observer(), **fields)
 
 
-def leave_run(store: Store, number: int, host: str = HERE, later: float = 0.0, **fields: Any) -> str:
+def leave_run(
+    store: Store, number: int, host: str = HERE, later: float = 0.0, **fields: Any
+) -> str:
     """Leaves in a store what a machine leaves of a run; returns its id."""
     result = build_planned_result(
         PLAN, list_planned_runs(PLAN)[number], 100.0, environment=build_environment(hostname=host)
     )
     request = dataclasses.replace(
-        result.request, run_id=f"{len(store.run_ids()):032x}", created=result.request.created + later
+        result.request,
+        run_id=f"{len(store.run_ids()):032x}",
+        created=result.request.created + later,
     )
     write_journal(store, dataclasses.replace(result, request=request, **fields))
     return request.run_id
 
 
-def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_machine(store: Store) -> None:
+def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_machine(
+    store: Store,
+) -> None:
     named = map(parse_setup, ("default cpu:0 @a", "default cpu:0 @b", "mirrored cpu:0 @b"))
     setups = (*TWO_SETUPS, *named)
     plan = build_plan(setups=setups, num_rounds=1)
     found = list_tasks(plan)
-    tasks = [(task.setting, task.machine, sorted(planned.setup for planned in task.runs)) for task in found]
+    tasks = [
+        (task.setting, task.machine, sorted(planned.setup for planned in task.runs))
+        for task in found
+    ]
     assert tasks[:3] == [(0, "", [0, 1]), (0, "a", [2]), (0, "b", [3, 4])]
-    with pytest.raises(RecipeError, match='setup "default cpu:0 @a": names a machine, and all runs are made on this'):
+    with pytest.raises(
+        RecipeError,
+        match='setup "default cpu:0 @a": names a machine, and all runs are made on this',
+    ):
         make_sweep(new_sweep(store, plan), FakeMaker(store, FakeRuns(100.0)), Observer())
     assert tasks[3:] == [(1, "b", [3, 4]), (1, "a", [2]), (1, "", [0, 1])]
 
@@ -81,7 +96,9 @@ def test_a_task_is_made_in_order_and_leaves_no_record_but_its_runs(store: Store)
     assert (end.num_planned, end.num_left, end.was_interrupted) == (4, 3, True)
     runs = FakeRuns(100.0)
     assert make_here(store, runs, 0, data_dir="/mine").num_left == 0
-    assert [request.tags["tfbench.setup"] for request in runs.requests] == [TWO_SETUPS[n].label for n in (0, 1, 1, 0)]
+    assert [request.tags["tfbench.setup"] for request in runs.requests] == [
+        TWO_SETUPS[n].label for n in (0, 1, 1, 0)
+    ]
     assert {request.data_dir for request in runs.requests} == {"/mine"}
     assert list_sweeps(store) == []
 
@@ -97,25 +114,42 @@ def test_a_task_goes_on_on_its_machine_and_is_made_anew_on_another(store: Store)
     assert make_here(store, FakeRuns(AssertionError("it is whole")), 1).num_left == 0
 
 
-def test_a_run_that_is_rejected_in_a_task_leaves_a_journal_of_two_lines(store: Store, tmp_path: Path) -> None:
+def test_a_run_that_is_rejected_in_a_task_leaves_a_journal_of_two_lines(
+    store: Store, tmp_path: Path
+) -> None:
     end = make_here(store, FakeRuns(DeviceError("gpu:7: there is none."), 100.0), 0)
     assert end.results[0].outcome == "REJECTED"
-    (path,) = [path for path in store.journals.glob("*.jsonl") if len(path.read_bytes().splitlines()) == 2]
+    (path,) = [
+        path for path in store.journals.glob("*.jsonl") if len(path.read_bytes().splitlines()) == 2
+    ]
     assert read_run(path).exit == RunExit(status="FAILED", reason="rejected: gpu:7: there is none.")
     home = Store(tmp_path / "home")
     with new_log(home, PLAN):
         pass
-    imported = import_journals(home, [path], None, TrackingState(tracking_uri=home.tracking_uri, experiment="x"))
+    imported = import_journals(
+        home, [path], None, TrackingState(tracking_uri=home.tracking_uri, experiment="x")
+    )
     assert note_imported(home, [run.id for run in imported]) == ["abc"]
     known = read_sweep(home, "abc")[1][0]
-    assert (known.outcome, known.run_id, known.reason) == ("REJECTED", path.stem, "gpu:7: there is none.")
+    assert (known.outcome, known.run_id, known.reason) == (
+        "REJECTED",
+        path.stem,
+        "gpu:7: there is none.",
+    )
     entry = compare_sweep(home, PLAN, {0: known}).rows[0].entries[TWO_SETUPS[0].label]
     assert (entry.outcome, entry.reason) == ("REJECTED", "gpu:7: there is none.")
 
 
-def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missing_ends_it(store: Store) -> None:
+def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missing_ends_it(
+    store: Store,
+) -> None:
     end = make_here(store, FakeRuns("FAILED", 100.0), 0)
-    assert [end.results[number].outcome for number in (0, 1, 4, 5)] == ["FAILED", "FINISHED", "FINISHED", "SKIPPED"]
+    assert [end.results[number].outcome for number in (0, 1, 4, 5)] == [
+        "FAILED",
+        "FINISHED",
+        "FINISHED",
+        "SKIPPED",
+    ]
     with pytest.raises(DatasetError):
         make_here(store, FakeRuns(DatasetError("no data")), 0)
 
@@ -125,7 +159,9 @@ def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(sto
     failed = leave_run(store, 1, exit=RunExit(status="FAILED", reason="no memory"))
     limited = leave_run(store, 2, exit=RunExit(status="KILLED", reason="timed out: it took longer"))
     leave_run(store, 3, exit=RunExit(status="KILLED", reason="interrupted by SIGTERM"))
-    gone = dataclasses.replace(build_planned_result(PLAN, list_planned_runs(PLAN)[4], 1.0), stage="training", exit=None)
+    gone = dataclasses.replace(
+        build_planned_result(PLAN, list_planned_runs(PLAN)[4], 1.0), stage="training", exit=None
+    )
     leave_run(store, 4, exit=deduce_exit(gone))
     newer = leave_run(store, 0, later=3600.0)
     found = find_results(store, PLAN)
@@ -137,15 +173,21 @@ def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(sto
     assert find_results(store, build_plan(sweep_id="other")) == {}
 
 
-def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_here(store: Store) -> None:
+def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_here(
+    store: Store,
+) -> None:
     with new_log(store, PLAN) as log:
         log.end(PlannedRunResult(number=0, outcome="REJECTED", reason="no GPU"))
     imported = [leave_run(store, number, host="elsewhere") for number in (0, 1, 4, 5, 2)]
     assert note_imported(store, imported) == ["abc"]
     known = read_sweep(store, "abc")[1]
-    assert {number: one.outcome for number, one in known.items()} == dict.fromkeys((0, 1, 2, 4, 5), "FINISHED")
+    assert {number: one.outcome for number, one in known.items()} == dict.fromkeys(
+        (0, 1, 2, 4, 5), "FINISHED"
+    )
     runs = FakeRuns(100.0)
-    swept = make_sweep(reopen_sweep(store, "abc", allows_code=False), FakeMaker(store, runs), Observer())
+    swept = make_sweep(
+        reopen_sweep(store, "abc", allows_code=False), FakeMaker(store, runs), Observer()
+    )
     settings = [request.tags["tfbench.setting"] for request in runs.requests]
     assert settings == ["1"] * 4  # task 1 as a whole, and nothing of task 0
     assert swept.end.num_left == 0

@@ -1,4 +1,7 @@
-"""Addresses of servers and databases: rejected in words, and without their passwords in notes, messages, tracebacks."""
+"""Addresses of servers and databases.
+
+Rejected in words, and without their passwords in notes, messages, tracebacks.
+"""
 
 import json
 import traceback
@@ -35,7 +38,9 @@ def test_a_store_notes_where_to_and_no_password(store: Store, uri: str) -> None:
     assert find_named(state.tracking_uri, ("https://other", None, uri)) == uri
 
 
-def test_the_password_comes_from_the_user_s_call_or_environment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_password_comes_from_the_user_s_call_or_environment(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uri = SERVER
     masked = uri.replace("s3cret", "***")
     with pytest.raises(TrackingError, match=r"with its password for \*\*\*"):
@@ -43,7 +48,9 @@ def test_the_password_comes_from_the_user_s_call_or_environment(store: Store, mo
     assert open_tracker(masked, "x", store, uri)._place[0] == uri
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     assert open_tracker(masked, "x", store)._place[0] == uri
-    without = uri.replace("me:s3cret@", "")  # it may be in MLFLOW_TRACKING_PASSWORD, or in PGPASSWORD
+    without = uri.replace(
+        "me:s3cret@", ""
+    )  # it may be in MLFLOW_TRACKING_PASSWORD, or in PGPASSWORD
     assert open_tracker(masked, "x", store, without)._place[0] == without
 
 
@@ -63,7 +70,10 @@ def test_the_password_comes_from_the_user_s_call_or_environment(store: Store, mo
                 "http://me:s3cret",
             )
         ),
-        ("postgresql://me:<s3cret>@db/mlflow", "must begin with one of http, https, sqlite, databricks"),
+        (
+            "postgresql://me:<s3cret>@db/mlflow",
+            "must begin with one of http, https, sqlite, databricks",
+        ),
         ("sqlite:////data/50%/mlflow.db", "a path of SQLite must have no ?, # or %"),
         ("sqlite:////data/a?b/mlflow.db", "a path of SQLite must have no ?, # or %"),
         ("sqlite:////data/a#b/mlflow.db", "a path of SQLite must have no ?, # or %"),
@@ -112,7 +122,10 @@ def test_a_traceback_has_no_password_of_mlflow_s_own_error() -> None:
 
 def test_an_answer_that_is_no_utf_8_or_no_json_is_an_error_of_the_server() -> None:
     for make in (lambda: b"\xe9".decode(), lambda: json.loads("<html>")):
-        with pytest.raises(TrackingError, match=r"MLflow at https://me:\*\*\*@"), explained(SERVER, "Try again."):
+        with (
+            pytest.raises(TrackingError, match=r"MLflow at https://me:\*\*\*@"),
+            explained(SERVER, "Try again."),
+        ):
             make()
 
 

@@ -63,13 +63,22 @@ def test_a_view_s_tag_fits_and_its_address_names_it(view: View) -> None:
 @pytest.mark.parametrize("view", VIEWS.values())
 def test_every_metric_of_the_view_is_one_that_is_logged(view: View) -> None:
     state = read_state(view)
-    used = {column.split("`")[1] for column in state["selectedColumns"] if column.startswith("metrics.")}
+    used = {
+        column.split("`")[1] for column in state["selectedColumns"] if column.startswith("metrics.")
+    }
     of_epochs = set()
     for chart in state["compareRunCharts"]:
         axes = [chart[axis] for axis in ("xaxis", "yaxis", "zaxis") if axis in chart]
         used |= {axis["key"] for axis in axes if axis["type"] == "METRIC"}
-        used |= {*chart.get("selectedMetrics", ()), *([chart["metricKey"]] if chart["type"] == "BAR" else [])}
-        of_epochs |= {chart["metricKey"], chart["selectedXAxisMetricKey"]} - {""} if chart["type"] == "LINE" else set()
+        used |= {
+            *chart.get("selectedMetrics", ()),
+            *([chart["metricKey"]] if chart["type"] == "BAR" else []),
+        }
+        of_epochs |= (
+            {chart["metricKey"], chart["selectedXAxisMetricKey"]} - {""}
+            if chart["type"] == "LINE"
+            else set()
+        )
     assert used <= {*TRACKED_METRICS, *LEARNING_METRICS, *AXES}
     known = {*LEARNING_METRICS, *(f"by_epoch/{name}" for name in EPOCH_SERIES)}
     assert of_epochs <= known | {f"by_batch_size/{name}" for name in CURVE_METRICS}
@@ -79,14 +88,21 @@ def test_what_is_varied_is_named_as_mlflow_has_it() -> None:
     threads = Variation(key="training.intra_op_threads", values=(1, 2))
     single = Variation(key="training.epochs", values=(1,))
     view = sweep_view(build_limited_plan(5.0, variations=(threads, single), setups=TWO_SETUPS[:1]))
-    assert read_state(view)["compareRunCharts"][-1]["selectedParams"] == ["training.intra_op_threads"]
+    assert read_state(view)["compareRunCharts"][-1]["selectedParams"] == [
+        "training.intra_op_threads"
+    ]
     assert "params.`training.intra_op_threads`" in view.columns
     assert "params.`training.epochs`" not in view.columns
 
 
 def test_setups_that_are_usual_differ_in_their_colours() -> None:
     cpu, gpu = (tuple(f"{kind}:{index}" for index in range(16)) for kind in ("cpu", "gpu"))
-    setups = [("default", cpu[:1]), ("default", gpu[:1]), ("one_device", cpu[:1]), ("one_device", gpu[:1])]
+    setups = [
+        ("default", cpu[:1]),
+        ("default", gpu[:1]),
+        ("one_device", cpu[:1]),
+        ("one_device", gpu[:1]),
+    ]
     setups += [("mirrored", cpu[:2]), ("mirrored", gpu[:2])]
     assert len({fields.color_of(*setup, "tensorflow") for setup in setups}) == len(setups)
     assert fields.color_of("another", gpu, "tensorflow") in SETUP_COLORS
@@ -94,10 +110,16 @@ def test_setups_that_are_usual_differ_in_their_colours() -> None:
 
 @pytest.mark.parametrize("place", range(len(SETUP_COLORS)))
 def test_networks_under_one_setup_have_shades_of_its_colour(place: int) -> None:
-    shades = [mlflow_sweep._color(dataclasses.replace(build_curve(32), place=place, shade=shade)) for shade in range(4)]
+    shades = [
+        mlflow_sweep._color(dataclasses.replace(build_curve(32), place=place, shade=shade))
+        for shade in range(4)
+    ]
     assert shades[0] == SETUP_COLORS[place]
     for a, b in itertools.combinations(shades, 2):
-        assert sum(abs(p - q) for p, q in zip(bytes.fromhex(a[1:]), bytes.fromhex(b[1:]), strict=True)) > 50
+        assert (
+            sum(abs(p - q) for p, q in zip(bytes.fromhex(a[1:]), bytes.fromhex(b[1:]), strict=True))
+            > 50
+        )
 
 
 def test_a_run_has_what_the_user_set_of_how_it_is_spread_and_a_network_s_own_optimizer() -> None:

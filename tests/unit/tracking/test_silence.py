@@ -26,7 +26,10 @@ URI = "http://tracking:secret@127.0.0.1:9/runs"
 
 
 class SilentChildren:
-    """Processes whose server answers late or never; a second goes by whenever one is listened to."""
+    """Processes whose server answers late or never.
+
+    A second goes by whenever one is listened to.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.num_asked = 0.0, 0
@@ -48,10 +51,14 @@ class SilentChildren:
 
         connection = SimpleNamespace(poll=poll, recv=lambda: self.answer, send=send)
         process = SimpleNamespace(poll=lambda: None)
-        return SimpleNamespace(pending=collections.deque(), connection=connection, process=process, end=lambda: -9)
+        return SimpleNamespace(
+            pending=collections.deque(), connection=connection, process=process, end=lambda: -9
+        )
 
 
-def test_a_server_that_is_silent_is_not_asked_again_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_silent_is_not_asked_again_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     children = SilentChildren(monkeypatch)
     children.answer = (False, SilentServerError("did not answer"))
     tracker = Tracker(URI, "tfbench", store)
@@ -65,7 +72,9 @@ def test_a_server_that_is_silent_is_not_asked_again_at_once(store: Store, monkey
     tracker.prepare()
 
 
-def test_all_that_a_silent_server_was_asked_fails_of_its_silence(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_a_silent_server_was_asked_fails_of_its_silence(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     children = SilentChildren(monkeypatch)
     children.answer = (False, SilentServerError("did not answer"))
     tracker = Tracker(URI, "tfbench", store)
@@ -111,14 +120,29 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     threading.Thread(target=stop, daemon=True).start()
     state = TrackingState(tracking_uri=URI, experiment="tfbench")
     outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, observer)
-    told = "waiting for MLflow at http://tracking:***@127.0.0.1:9/runs, which is given up after 20 s."
+    told = (
+        "waiting for MLflow at http://tracking:***@127.0.0.1:9/runs, which is given up after 20 s."
+    )
     assert observer.warning.call_args_list.count(call(told)) == 1
-    assert (outcome.result.status, outcome.was_interrupted, outcome.tracked) == ("KILLED", True, None)
-    assert "not tracked: interrupted, and MLflow did not answer within 0 s." in outcome.summary.warnings
-    assert [asked.args for asked in tracker.begin.call_args_list] == [("prepare",), ("follow", RUN), ("project", RUN)]
+    assert (outcome.result.status, outcome.was_interrupted, outcome.tracked) == (
+        "KILLED",
+        True,
+        None,
+    )
+    assert (
+        "not tracked: interrupted, and MLflow did not answer within 0 s."
+        in outcome.summary.warnings
+    )
+    assert [asked.args for asked in tracker.begin.call_args_list] == [
+        ("prepare",),
+        ("follow", RUN),
+        ("project", RUN),
+    ]
 
 
-def test_a_second_ctrl_c_at_the_end_of_a_command_ends_mlflow_s_process_without_a_traceback() -> None:
+def test_a_second_ctrl_c_at_the_end_of_a_command_ends_mlflow_s_process_without_a_traceback() -> (
+    None
+):
     child = object.__new__(tracker_module._Child)
     child.pending, child.connection, child.process = collections.deque(), Mock(), Mock()
     child.process.wait.side_effect = [KeyboardInterrupt, -9]

@@ -26,7 +26,9 @@ SPEC = build_spec((STEPS, 1), None)
 
 def build_model(**options: Any) -> Any:
     config = TrainingConfig(global_batch_size=ROWS, epochs=1, loss="summed_squared_error")
-    return build_compiled_model(ModelConfig(name="sine_lstm", options={"stateful": True} | options), config, SPEC)
+    return build_compiled_model(
+        ModelConfig(name="sine_lstm", options={"stateful": True} | options), config, SPEC
+    )
 
 
 def make_waves(length: int, seed: int = 0) -> Array:
@@ -36,7 +38,9 @@ def make_waves(length: int, seed: int = 0) -> Array:
 
 def run_numpy(model: Any, inputs: Array) -> Any:
     """Computes a model's outputs and last state from its weights, step by step, from zero."""
-    dense, bias, kernel, recurrent, lstm_bias, head, head_bias = (weight.numpy() for weight in model.weights)
+    dense, bias, kernel, recurrent, lstm_bias, head, head_bias = (
+        weight.numpy() for weight in model.weights
+    )
     hidden = cell = np.zeros((ROWS, UNITS), np.float32)
     outputs = []
     for step in range(inputs.shape[1]):
@@ -67,7 +71,9 @@ def test_two_batches_with_state_are_one_sequence_of_twice_the_length() -> None:
 def validate(model: Any, waves: Array, targets: Array) -> float:
     """Evaluates as `model.fit` validates: it tells its callbacks."""
     readings: Any = SimpleNamespace(model=model, validation=None, steps_per_epoch=1)
-    loss: float = model.evaluate(waves, targets, ROWS, verbose=0, callbacks=build_callbacks(readings))
+    loss: float = model.evaluate(
+        waves, targets, ROWS, verbose=0, callbacks=build_callbacks(readings)
+    )
     return loss
 
 
@@ -81,13 +87,17 @@ def evaluate(model: Any, waves: Array, targets: Array) -> float:
 
 
 @pytest.mark.parametrize("compute_loss", [validate, evaluate])
-def test_an_evaluation_starts_from_zero_and_leaves_the_state_of_the_training(compute_loss: Any) -> None:
+def test_an_evaluation_starts_from_zero_and_leaves_the_state_of_the_training(
+    compute_loss: Any,
+) -> None:
     model, waves, targets = build_model(), make_waves(STEPS), make_waves(STEPS, seed=1)
     model(make_waves(STEPS, seed=2))
     before = states_of(model)
     loss = compute_loss(model, waves, targets)
     outputs, _, _ = run_numpy(model, waves)
-    assert loss == pytest.approx(np.mean(np.sum(np.square(outputs - targets), axis=(1, 2))), rel=1e-5)
+    assert loss == pytest.approx(
+        np.mean(np.sum(np.square(outputs - targets), axis=(1, 2))), rel=1e-5
+    )
     np.testing.assert_array_equal(states_of(model), before)
     assert np.abs(before).min() > 0
 
@@ -98,9 +108,13 @@ def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(resets_state: bool)
     model(make_waves(STEPS))
     before = states_of(model)
     clock = SimpleNamespace(begin_epoch=lambda epoch: None)
-    readings: Any = SimpleNamespace(model=model, resets_state=resets_state, clock=clock, steps_per_epoch=1)
+    readings: Any = SimpleNamespace(
+        model=model, resets_state=resets_state, clock=clock, steps_per_epoch=1
+    )
     build_callbacks(readings).on_epoch_begin(1)
-    np.testing.assert_array_equal(states_of(model), np.zeros_like(before) if resets_state else before)
+    np.testing.assert_array_equal(
+        states_of(model), np.zeros_like(before) if resets_state else before
+    )
 
 
 def test_a_checkpoint_holds_the_state(tmp_path: Path) -> None:
@@ -119,15 +133,21 @@ def test_a_checkpoint_holds_the_state(tmp_path: Path) -> None:
     np.testing.assert_array_equal(states_of(model), before)
 
 
-def batches_of(count: int, *, first_step: int = 0, batch_size: int = 10, **options: Any) -> list[Array]:
-    """Returns the inputs of the first batches as the training sees them, without their last axis."""
+def batches_of(
+    count: int, *, first_step: int = 0, batch_size: int = 10, **options: Any
+) -> list[Array]:
+    """Returns the inputs of the first training batches, without their last axis."""
     sine = registry.load("datasets", "sine")
     splits = sine.load_splits(sine.Config(**options), None)
-    stream = build_training_dataset(splits, global_batch_size=batch_size, seed=3, first_step=first_step)
+    stream = build_training_dataset(
+        splits, global_batch_size=batch_size, seed=3, first_step=first_step
+    )
     return [inputs.numpy()[..., 0] for inputs, _ in stream.take(count)]
 
 
-@pytest.mark.parametrize(("num_rows", "length", "train_samples"), [(10, 10, 80), (8, 7, 640), (3, 5, 48)])
+@pytest.mark.parametrize(
+    ("num_rows", "length", "train_samples"), [(10, 10, 80), (8, 7, 640), (3, 5, 48)]
+)
 def test_consecutive_rows_go_on_where_they_ended_over_the_ends_of_epochs(
     num_rows: int, length: int, train_samples: int
 ) -> None:
@@ -152,11 +172,15 @@ def test_random_starts_are_drawn_with_replacement_and_anew_in_every_epoch() -> N
 
     def draw(count: int, first_step: int = 0) -> list[int]:
         stream = build_training_dataset(splits, global_batch_size=10, seed=3, first_step=first_step)
-        return [int(number) for inputs, _ in stream.take(count) for number in inputs.numpy().ravel()]
+        return [
+            int(number) for inputs, _ in stream.take(count) for number in inputs.numpy().ravel()
+        ]
 
     drawn = draw(16)
     first, second = drawn[:80], drawn[80:160]
-    assert len(set(first)) < 80 and len(set(second)) < 80  # 80 of 80 without a repetition: once in 10^34
+    assert (
+        len(set(first)) < 80 and len(set(second)) < 80
+    )  # 80 of 80 without a repetition: once in 10^34
     assert first != second
     assert draw(3, first_step=13) == drawn[130:160]
 
@@ -174,11 +198,23 @@ def test_random_starts_are_drawn_with_replacement_and_anew_in_every_epoch() -> N
             {},
             {},
             {"global_batch_size": 5, "validation_batch_size": 10},
-            "training.validation_batch_size: must be the global_batch_size, 5, since a stateful model is built for "
-            "one size of batch. Received: 10. Leave it out.",
+            (
+                "training.validation_batch_size: must be the global_batch_size, 5, since a stateful"
+                " model is built for one size of batch. Received: 10. Leave it out."
+            ),
         ),
-        ({}, {"order": "consecutive"}, {"global_batch_size": 5}, "global_batch_size: must be 10, the dataset.num_rows"),
-        ({"stateful": False, "reset_state": "epoch"}, {}, {}, 'reset_state = "epoch" needs stateful = true'),
+        (
+            {},
+            {"order": "consecutive"},
+            {"global_batch_size": 5},
+            "global_batch_size: must be 10, the dataset.num_rows",
+        ),
+        (
+            {"stateful": False, "reset_state": "epoch"},
+            {},
+            {},
+            'reset_state = "epoch" needs stateful = true',
+        ),
     ],
 )
 def test_what_does_not_go_with_a_carried_state_is_rejected(

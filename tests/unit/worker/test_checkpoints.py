@@ -59,7 +59,9 @@ def test_rejects_a_damaged_file(tmp_path: Path, kept_bytes: int) -> None:
         checkpoints.restore_checkpoint(path, variables(0.0))
 
 
-@pytest.mark.parametrize("others", [variables(0.0, 0.0), [keras.Variable(np.zeros((3, 3), np.float32))]])
+@pytest.mark.parametrize(
+    "others", [variables(0.0, 0.0), [keras.Variable(np.zeros((3, 3), np.float32))]]
+)
 def test_rejects_another_model_s_checkpoint(tmp_path: Path, others: list[Any]) -> None:
     path = checkpoints.write_checkpoint(tmp_path, epoch=1, variables=variables(1.0), kept=1)
     with pytest.raises(MeasurementError, match="of another model or optimizer"):

@@ -19,7 +19,9 @@ class Training:
     Spans are of 35 ms, so that some are open whenever a border that is not theirs comes.
     """
 
-    def __init__(self, *, steps_per_epoch: int = 12, epochs: int = 3, reads: bool = True, **config: Any) -> None:
+    def __init__(
+        self, *, steps_per_epoch: int = 12, epochs: int = 3, reads: bool = True, **config: Any
+    ) -> None:
         self.now_ms = 0
         self.events: list[str] = []  # in the order in which they came
         self.spans: list[StepSpan] = []
@@ -70,13 +72,29 @@ class Training:
 
 
 def test_one_reading_comes_as_the_steady_part_begins() -> None:
-    assert Training(epochs=2).events == ["1-1", "2-5", "steady", "6-9", "10-12", "13-16", "17-20", "21-24"]
+    assert Training(epochs=2).events == [
+        "1-1",
+        "2-5",
+        "steady",
+        "6-9",
+        "10-12",
+        "13-16",
+        "17-20",
+        "21-24",
+    ]
     assert "steady" not in Training(warmup_steps=40).events
 
 
-@pytest.mark.parametrize("warmup_steps", [1, 5, 12, 15])  # with the first step, with an epoch, within a later one
-def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_take(warmup_steps: int) -> None:
-    read, unread = Training(warmup_steps=warmup_steps), Training(warmup_steps=warmup_steps, reads=False)
+@pytest.mark.parametrize(
+    "warmup_steps", [1, 5, 12, 15]
+)  # with the first step, with an epoch, within a later one
+def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_take(
+    warmup_steps: int,
+) -> None:
+    read, unread = (
+        Training(warmup_steps=warmup_steps),
+        Training(warmup_steps=warmup_steps, reads=False),
+    )
     assert read.spans == unread.spans
     assert read.events[read.events.index("steady") - 1].endswith(f"-{warmup_steps}")
     entries, without = (one.readings.clock.breakdown.record().entries for one in (read, unread))
@@ -85,4 +103,6 @@ def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_ta
     assert sum(span.seconds for span in read.spans) == pytest.approx(3 * 12 * STEP_MS / 1000)
     assert [epoch.epoch_seconds for epoch in read.epochs] == pytest.approx([0.12] * 3)
     assert [epoch.validation_seconds for epoch in read.epochs] == pytest.approx([0.07] * 3)
-    assert read.readings.clock.steady_steps_per_second == unread.readings.clock.steady_steps_per_second
+    assert (
+        read.readings.clock.steady_steps_per_second == unread.readings.clock.steady_steps_per_second
+    )

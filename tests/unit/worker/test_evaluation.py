@@ -15,7 +15,15 @@ from tfbench.records.journal import files_folder
 from tfbench.worker import evaluation
 
 RNG = np.random.default_rng(0)
-SPEC = build_spec((4, 4, 1), 3, train_samples=5, validation_samples=5, stored_shape=(6, 6, 1), views=9, test_samples=7)
+SPEC = build_spec(
+    (4, 4, 1),
+    3,
+    train_samples=5,
+    validation_samples=5,
+    stored_shape=(6, 6, 1),
+    views=9,
+    test_samples=7,
+)
 
 
 def split(count: int) -> Split:
@@ -29,7 +37,9 @@ SPLITS = Splits(spec=SPEC, train=split(5), validation=split(5), test=split(7), s
 @pytest.fixture(scope="module")
 def model() -> Any:
     keras.utils.set_random_seed(0)
-    made = keras.Sequential([keras.Input((4, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(3, name="fc")])
+    made = keras.Sequential(
+        [keras.Input((4, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(3, name="fc")]
+    )
     made.get_layer("fc").kernel.assign(RNG.normal(size=(16, 3)) / 100)
     made.compile(
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -40,11 +50,16 @@ def model() -> Any:
 
 
 def probabilities(model: Any, images: np.ndarray) -> np.ndarray:
-    powers = np.exp(images.reshape(len(images), -1).astype(np.float64) @ model.get_weights()[0].astype(np.float64))
+    powers = np.exp(
+        images.reshape(len(images), -1).astype(np.float64)
+        @ model.get_weights()[0].astype(np.float64)
+    )
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: Any, tmp_path: Path) -> None:
+def test_evaluates_the_test_split_and_averages_probabilities_over_views(
+    model: Any, tmp_path: Path
+) -> None:
     recipe = build_recipe(
         training={"global_batch_size": 2, "epochs": 1},
         output={"num_predictions": 4, "per_class_accuracy": True},
@@ -58,13 +73,17 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     assert test
     of_test = probabilities(model, test.inputs[:, 1:5, 1:5])
     assert found["test"].num_samples == 7
-    assert found["test"].loss == pytest.approx(-np.log(of_test[np.arange(7), test.targets]).mean(), rel=1e-4)
+    assert found["test"].loss == pytest.approx(
+        -np.log(of_test[np.arange(7), test.targets]).mean(), rel=1e-4
+    )
     assert found["test"].accuracy == pytest.approx((of_test.argmax(axis=1) == test.targets).mean())
 
     images, labels = SPLITS.validation.inputs, SPLITS.validation.targets
     views = [images[:, top : top + 4, left : left + 4] for top in range(3) for left in range(3)]
     mean = np.mean([probabilities(model, view) for view in views], axis=0)
-    assert found["multiview"].loss == pytest.approx(-np.log(mean[np.arange(5), labels]).mean(), rel=1e-4)
+    assert found["multiview"].loss == pytest.approx(
+        -np.log(mean[np.arange(5), labels]).mean(), rel=1e-4
+    )
     assert found["multiview"].accuracy == pytest.approx((mean.argmax(axis=1) == labels).mean())
 
     predicted = probabilities(model, images[:, 1:5, 1:5]).argmax(axis=1)
@@ -76,11 +95,15 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     assert predictions.class_correct == tuple(np.bincount(labels[predicted == labels], minlength=3))
 
 
-def test_a_compiled_network_that_ends_in_a_softmax_gets_no_second_one(model: Any, tmp_path: Path) -> None:
+def test_a_compiled_network_that_ends_in_a_softmax_gets_no_second_one(
+    model: Any, tmp_path: Path
+) -> None:
     ending = keras.Sequential([keras.Input((4, 4, 1)), *model.layers, keras.layers.Softmax()])
     ending.compile(loss="sparse_categorical_crossentropy")
     ending._comes_compiled = True
-    prepared = build_prepared(tmp_path, build_recipe(training={"global_batch_size": 2}), splits=SPLITS, model=model)
+    prepared = build_prepared(
+        tmp_path, build_recipe(training={"global_batch_size": 2}), splits=SPLITS, model=model
+    )
     found = evaluation._evaluate_views(dataclasses.replace(prepared, model=ending))
     assert found == pytest.approx(evaluation._evaluate_views(prepared), rel=1e-5)
 
@@ -93,7 +116,9 @@ def write_files(model: Any, folder: Path, **output: Any) -> Path:
     return prepared.journal.path
 
 
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's own saving under NumPy 2
+@pytest.mark.filterwarnings(
+    "ignore:__array__ implementation:DeprecationWarning"
+)  # Keras's own saving under NumPy 2
 def test_saved_model_gives_the_same_outputs_and_no_part_is_left(model: Any, tmp_path: Path) -> None:
     folder = files_folder(write_files(model, tmp_path, saves_model=True))
     assert [path.name for path in folder.iterdir()] == ["model.keras"]

@@ -1,4 +1,7 @@
-"""The table of a network's layers: the two published tables, row by row, and networks that are nested or odd."""
+"""The table of a network's layers.
+
+The two published tables, row by row, and networks that are nested or odd.
+"""
 
 import functools
 import json
@@ -32,11 +35,14 @@ PHOTOS = build_spec((224, 224, 3), 1000)
 def table_of(name: str, spec: DatasetSpec, **options: Any) -> ModelTable:
     training = TrainingConfig(global_batch_size=1, epochs=1)
     module = registry.load("models", name)
-    return build_table(ModelConfig(name=name, options=to_plain(module.Config(**options))), training, spec)
+    return build_table(
+        ModelConfig(name=name, options=to_plain(module.Config(**options))), training, spec
+    )
 
 
-# Slides "CUDA ConvNet and Deep Learning with MultiGPU": outputs, weights, channels and width of the input (where the
-# slides have them), filters, filter width, stride. None: the slides leave it blank, and so does the table.
+# Slides "CUDA ConvNet and Deep Learning with MultiGPU": outputs, weights, channels and width of the
+# input (where the slides have them), filters, filter width, stride. None: the slides leave it
+# blank, and so does the table.
 IMAGENET = {
     "data": (150_528, 0, None, None, None, None, None),
     "labels": (1, 0, None, None, None, None, None),
@@ -64,8 +70,18 @@ def test_layers_have_the_published_sizes() -> None:
     for row in table_of("imagenet_alexnet", PHOTOS).layers:
         *places, channels = row.input_shape or (None,)
         assert len(set(places)) <= 1  # maps are square
-        place, kernel, stride = (next(iter(sizes), None) for sizes in (places, row.kernel_size, row.strides))
-        found[row.name] = (row.num_outputs, row.num_kernel_weights, channels, place, row.filters, kernel, stride)
+        place, kernel, stride = (
+            next(iter(sizes), None) for sizes in (places, row.kernel_size, row.strides)
+        )
+        found[row.name] = (
+            row.num_outputs,
+            row.num_kernel_weights,
+            channels,
+            place,
+            row.filters,
+            kernel,
+            stride,
+        )
     assert found == IMAGENET
 
 
@@ -84,7 +100,10 @@ def test_the_sums_are_the_published_ones(
     assert table.num_parameters == table.num_trainable_parameters == num_kernel_weights + num_biases
     assert sum(row.num_parameters for row in table.layers) == table.num_parameters
     assert sum(row.flops_per_sample or 0 for row in table.layers) == table.flops_per_sample
-    assert sum(row.training_flops_per_sample or 0 for row in table.layers) == table.training_flops_per_sample
+    assert (
+        sum(row.training_flops_per_sample or 0 for row in table.layers)
+        == table.training_flops_per_sample
+    )
 
 
 def test_moving_averages_are_parameters_but_neither_kernels_nor_trained() -> None:
@@ -94,8 +113,12 @@ def test_moving_averages_are_parameters_but_neither_kernels_nor_trained() -> Non
     assert table.flops_per_sample == 1_340_867_840
 
 
-@pytest.mark.parametrize(("name", "layer", "strides"), [("scratch_cnn", "pool", (2, 2)), ("rcnn", "rcl2", (1, 1))])
-def test_layers_that_keras_lacks_have_their_strides_too(name: str, layer: str, strides: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("name", "layer", "strides"), [("scratch_cnn", "pool", (2, 2)), ("rcnn", "rcl2", (1, 1))]
+)
+def test_layers_that_keras_lacks_have_their_strides_too(
+    name: str, layer: str, strides: tuple[int, int]
+) -> None:
     table = table_of(name, build_spec((28, 28, 1)))
     assert [row.strides for row in table.layers if row.name == layer] == [strides]
 
@@ -106,29 +129,39 @@ def test_weights_take_no_memory_so_that_any_size_can_be_looked_at() -> None:
 
 
 def test_a_layer_that_makes_its_state_from_values_is_built_with_memory() -> None:
-    free, stateful = (table_of("sine_lstm", build_spec((10, 1), None), stateful=stateful) for stateful in (False, True))
+    free, stateful = (
+        table_of("sine_lstm", build_spec((10, 1), None), stateful=stateful)
+        for stateful in (False, True)
+    )
     assert stateful.num_parameters == free.num_parameters == 236
     assert stateful.flops_per_sample == free.flops_per_sample == 2 * 10 * (5 + 4 * 5 * (5 + 5) + 5)
 
 
 def bottlenecks(size: int, count: int, in_channels: int, middle: int, out: int) -> int:
-    """Counts the products of a stage of a residual network, whose first block makes the image `size` wide."""
+    """Counts the products of one stage of a residual network.
+
+    Its first block makes the image `size` wide.
+    """
     places, following = size * size, out * middle + 9 * middle * middle + middle * out
     first = in_channels * middle + 9 * middle * middle + middle * out + in_channels * out
     return places * (first + (count - 1) * following)
 
 
 def blocks(count: int, positions: int, width: int) -> int:
-    """Counts the products of blocks of a transformer: four projections, and an MLP of four times the width and back.
+    """Counts the products of blocks of a transformer.
 
-    Each position has a score for every other, and a sum of the values that it weighs. Masked scores are computed, too.
+    Four projections, and an MLP of four times the width and back.
+
+    Each position has a score for every other, and a sum of the values that it weighs. Masked scores
+    are computed, too.
     """
     return count * (positions * (4 + 2 * 4) * width * width + 2 * positions * positions * width)
 
 
-# Products of the forward pass of one sample, weights times the places at which they are used; and those of them that
-# are with the data: a step needs no gradient of them with respect to the data, which makes it fewer than three forward
-# passes. Recurrent layers multiply their own state besides, which has one.
+# Products of the forward pass of one sample, weights times the places at which they are used; and
+# those of them that are with the data: a step needs no gradient of them with respect to the data,
+# which makes it fewer than three forward passes. Recurrent layers multiply their own state besides,
+# which has one.
 PRODUCTS = {
     "mnist_mlp": (784 * 1000 + 1000 * 1000 + 1000 * 10, 784 * 1000),
     "mnist_cnn": (676 * 9 * 32 + 576 * 9 * 32 * 64 + 9216 * 128 + 128 * 10, 676 * 9 * 32),
@@ -141,8 +174,14 @@ PRODUCTS = {
     "features4_hidden100_rnn": (4 * 100 + 100 * 100 + 100, 4 * 100),
     "features4_hidden21_rnn": (4 * 21 + 21 * 21 + 21, 4 * 21),
     "features4_hidden22_rnn": (4 * 22 + 22 * 22 + 22, 4 * 22),
-    "sine_lstm": (10 * (5 + 4 * (5 * 5 + 5 * 5) + 5), 10 * 5),  # a dense layer before the recurrent one
-    "cifar10_lenet5": (784 * 25 * 3 * 6 + 100 * 25 * 6 * 16 + 4 * 16 * 16 * 120 + 480 * 84 + 84 * 10, 784 * 25 * 3 * 6),
+    "sine_lstm": (
+        10 * (5 + 4 * (5 * 5 + 5 * 5) + 5),
+        10 * 5,
+    ),  # a dense layer before the recurrent one
+    "cifar10_lenet5": (
+        784 * 25 * 3 * 6 + 100 * 25 * 6 * 16 + 4 * 16 * 16 * 120 + 480 * 84 + 84 * 10,
+        784 * 25 * 3 * 6,
+    ),
     "cifar10_convnet": (576 * 4_800 + 144 * 36_864 + 663_552 + 331_776 + 11_520, 576 * 4_800),
     "cifar10_resnet152": (
         256 * 49 * 3 * 64
@@ -158,13 +197,18 @@ PRODUCTS = {
     # conv1, then twice seven 3x3 convolutions of 128 channels at 16x16 places and twice at 8x8
     "svhn_rcnn": (1024 * 75 * 128 + 2 * 7 * (256 + 64) * 9 * 128 * 128 + 64 * 10, 1024 * 75 * 128),
     "imagenet_alexnet": (
-        3969 * 23_232 + 961 * 307_200 + 225 * (663_552 + 884_736 + 589_824) + (51_380_224 + 16_777_216 + 4_096_000),
+        3969 * 23_232
+        + 961 * 307_200
+        + 225 * (663_552 + 884_736 + 589_824)
+        + (51_380_224 + 16_777_216 + 4_096_000),
         3969 * 23_232,
     ),
 }
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in files.shipped_folder().glob("*.toml")))
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in files.shipped_folder().glob("*.toml"))
+)
 def test_every_shipped_recipe_costs_what_was_worked_out_by_hand(name: str) -> None:
     tables = recipe_tables.to_tables(files.load_recipe(files.find_recipe(name)))
     report = report_on({"name": name, "tables": tables})
@@ -214,7 +258,9 @@ def test_a_layer_that_is_used_again_has_its_weights_once_and_its_work_twice() ->
     from keras import layers
 
     shared, inputs = layers.Dense(4, name="shared"), keras.Input((4,))
-    table = tabulate(keras.Model(inputs, layers.Dense(10)(shared(shared(inputs)))), build_spec((4,)))
+    table = tabulate(
+        keras.Model(inputs, layers.Dense(10)(shared(shared(inputs)))), build_spec((4,))
+    )
     first, second = table.layers[2:4]
     assert (first.num_parameters, first.is_used_again, first.flops_per_sample) == (20, False, 32)
     assert (second.num_parameters, second.is_used_again, second.flops_per_sample) == (0, True, 32)
@@ -225,7 +271,9 @@ def test_a_nested_model_is_taken_apart_and_joined_to_what_is_around_it() -> None
     import keras
     from keras import layers
 
-    inner = keras.Sequential([keras.Input((4, 4, 3)), layers.ZeroPadding2D(1), layers.Conv2D(2, 3), layers.Flatten()])
+    inner = keras.Sequential(
+        [keras.Input((4, 4, 3)), layers.ZeroPadding2D(1), layers.Conv2D(2, 3), layers.Flatten()]
+    )
     table = tabulate_layers(build_spec((4, 4, 3)), inner, layers.Dense(10, name="dense"))
     assert [row.kind for row in table.layers] == ["data", "labels", "Conv2D", "Dense", "softmax"]
     assert [row.input_shape for row in table.layers[2:4]] == [(4, 4, 3), (4, 4, 2)]
@@ -246,8 +294,10 @@ def test_a_model_class_without_a_graph_is_one_row_and_its_flops_are_not_known() 
     assert [(row.name, row.num_parameters) for row in table.layers[2:3]] == [("net", 50)]
     assert table.flops_per_sample is None
     assert table.notes == (
-        "FLOPs are not available, since those of net (Net) are not known. A layer of your own says them in a method "
-        "forward_flops(input_shape, output_shape).",
+        (
+            "FLOPs are not available, since those of net (Net) are not known. A layer of your own"
+            " says them in a method forward_flops(input_shape, output_shape)."
+        ),
     )
 
 
@@ -261,7 +311,10 @@ def request(**sections: Any) -> dict[str, Any]:
 def test_the_table_comes_through_as_json() -> None:
     report = json.dumps(report_on(request()))
     table = parse_report(f"what a user's code prints\n{report}\n", "", 0)
-    assert (table.num_parameters, table.layers[2].input_shape) == (784 * 4 + 4 + 4 * 10 + 10, (28, 28, 1))
+    assert (table.num_parameters, table.layers[2].input_shape) == (
+        784 * 4 + 4 + 4 * 10 + 10,
+        (28, 28, 1),
+    )
     assert parse_report(json.dumps(to_plain(table)), "", 0) == table
 
 
@@ -269,7 +322,9 @@ def test_an_error_comes_through_as_the_class_that_it_is() -> None:
     tables = request()["tables"]
     tables["model"]["name"] = "mpl"
     report = report_on({"name": "mine.toml", "tables": tables})
-    with pytest.raises(RecipeError, match=r"mine\.toml: model\.name: unknown model 'mpl'\. Did you mean 'mlp'\?"):
+    with pytest.raises(
+        RecipeError, match=r"mine\.toml: model\.name: unknown model 'mpl'\. Did you mean 'mlp'\?"
+    ):
         parse_report(json.dumps(report), "", 0)
     report = {"error": {"type": "UnknownNameError", "message": "unknown model 'x'."}}
     with pytest.raises(UnknownNameError, match="unknown model 'x'"):
@@ -277,13 +332,19 @@ def test_an_error_comes_through_as_the_class_that_it_is() -> None:
 
 
 def test_what_keras_cannot_build_is_said_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
-    waves = {"dataset": {"name": "sine", "data": "synthetic"}, "training": {"loss": "mean_squared_error"}}
+    waves = {
+        "dataset": {"name": "sine", "data": "synthetic"},
+        "training": {"loss": "mean_squared_error"},
+    }
     report = report_on(request(model={"name": "rcnn"}, **waves))
     with pytest.raises(
-        RecipeError, match=r"model rcnn: cannot be built: ValueError: .*expected min_ndim=4, found ndim=3"
+        RecipeError,
+        match=r"model rcnn: cannot be built: ValueError: .*expected min_ndim=4, found ndim=3",
     ):
         parse_report(json.dumps(report), "", 0)
-    assert "Traceback" in capsys.readouterr().err  # for who looks for the bug: the parent does not show it
+    assert (
+        "Traceback" in capsys.readouterr().err
+    )  # for who looks for the bug: the parent does not show it
 
 
 @pytest.mark.parametrize(
@@ -306,7 +367,10 @@ def test_a_process_that_says_nothing_is_an_error_with_its_last_words(
 
 def test_text_of_a_network_of_images(golden: Golden) -> None:
     recipe = build_recipe(
-        recipe={"title": "Small images", "source": "slides with a title that is too long for one line of the terminal"},
+        recipe={
+            "title": "Small images",
+            "source": "slides with a title that is too long for one line of the terminal",
+        },
         dataset={"name": "mnist"},
         training={"global_batch_size": 128},
     )
@@ -332,7 +396,14 @@ def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
             flops_per_sample=None,
             training_flops_per_sample=None,
         ),
-        LayerRow(name="own", kind="Own", output_shape=(8,), num_outputs=8, input_shape=(None, 8), is_used_again=True),
+        LayerRow(
+            name="own",
+            kind="Own",
+            output_shape=(8,),
+            num_outputs=8,
+            input_shape=(None, 8),
+            is_used_again=True,
+        ),
         probs,
     )
     table = ModelTable(

@@ -26,19 +26,25 @@ def trained(config: SgdConfig, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns kernel and bias of a linear model after some steps on the one batch."""
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="fc")])
     model.set_weights([np.array([[0.5], [-0.25]], np.float32), np.array([0.125], np.float32)])
-    model.compile(build_optimizer(config, model, total_steps=4), "mean_squared_error", jit_compile=False)
+    model.compile(
+        build_optimizer(config, model, total_steps=4), "mean_squared_error", jit_compile=False
+    )
     for _ in range(steps):
         model.train_on_batch(INPUTS, TARGETS)
     kernel, bias = model.get_weights()
     return kernel, bias
 
 
-def by_hand(rates: list[tuple[float, float]], decays: tuple[float, float], momentum: float) -> list[object]:
+def by_hand(
+    rates: list[tuple[float, float]], decays: tuple[float, float], momentum: float
+) -> list[object]:
     """Returns the same, from v = momentum v - rate (gradient + decay w) and w = w + v."""
     weights = [np.array([[0.5], [-0.25]]), np.array([0.125])]
     velocities = [np.zeros_like(weight) for weight in weights]
     for step_rates in rates:
-        errors = INPUTS @ weights[0] + weights[1] - TARGETS  # of the mean of two squares: 2 / 2 * error
+        errors = (
+            INPUTS @ weights[0] + weights[1] - TARGETS
+        )  # of the mean of two squares: 2 / 2 * error
         gradients = [INPUTS.T @ errors, errors.sum(axis=0)]
         for index in range(2):
             pull = gradients[index] + decays[index] * weights[index]
@@ -70,7 +76,13 @@ BIAS, KERNEL = "*/bias", "fc/kernel"
             SgdConfig(
                 learning_rate=0.1,
                 schedule=StepDecay(at=(0.25, 0.5), divide_by=10),
-                groups=(ParameterGroup(variables=BIAS, learning_rate=0.2, schedule=StepDecay(at=(0.5,), divide_by=4)),),
+                groups=(
+                    ParameterGroup(
+                        variables=BIAS,
+                        learning_rate=0.2,
+                        schedule=StepDecay(at=(0.5,), divide_by=4),
+                    ),
+                ),
             ),
             [(0.1, 0.2), (0.01, 0.2), (0.001, 0.05), (0.001, 0.05)],
             (0.0, 0.0),
@@ -124,14 +136,21 @@ def test_any_optimizer_and_schedule_of_keras_can_be_named() -> None:
     built = build_optimizer(config, linear(), total_steps=6)
     built.iterations.assign(6)
     assert isinstance(built, keras.optimizers.AdamW)
-    assert (built.weight_decay, built.clipnorm, float(built.learning_rate)) == (0.02, 1.5, pytest.approx(0.2))
+    assert (built.weight_decay, built.clipnorm, float(built.learning_rate)) == (
+        0.02,
+        1.5,
+        pytest.approx(0.2),
+    )
 
 
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         (AdamConfig(learning_rate_schedule={"name": "CosinDecay"}), "Did you mean 'CosineDecay'?"),
-        (AdamConfig(learning_rate_schedule={"name": "ExponentialDecay"}), "missing 1 required positional argument"),
+        (
+            AdamConfig(learning_rate_schedule={"name": "ExponentialDecay"}),
+            "missing 1 required positional argument",
+        ),
         (
             SgdConfig(groups=(ParameterGroup(variables="fc10/kernel", weight_decay=0.004),)),
             "'fc10/kernel' fits no weight of the model. Its weights: fc/kernel, fc/bias.",
@@ -148,17 +167,35 @@ def test_what_keras_or_the_model_does_not_take_is_named(config: Any, message: st
 
 
 def test_clipping_each_replicas_gradients_is_rejected() -> None:
-    with pytest.raises(RecipeError, match="global_clipnorm cannot be used with 2 replicas on TensorFlow"):
-        require_same_clipping(build_optimizer(AdamConfig(global_clipnorm=1.0), linear(), total_steps=6), 2)
+    with pytest.raises(
+        RecipeError, match="global_clipnorm cannot be used with 2 replicas on TensorFlow"
+    ):
+        require_same_clipping(
+            build_optimizer(AdamConfig(global_clipnorm=1.0), linear(), total_steps=6), 2
+        )
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"name": "adam", "clipnorm": 1, "clipvalue": 2}, "only one of clipnorm, global_clipnorm, clipvalue can be"),
-        ({"name": "sgd", "learning_rate_schedule": {"name": "a"}, "groups": [{"variables": "*"}]}, "does not go with"),
+        (
+            {"name": "adam", "clipnorm": 1, "clipvalue": 2},
+            "only one of clipnorm, global_clipnorm, clipvalue can be",
+        ),
+        (
+            {
+                "name": "sgd",
+                "learning_rate_schedule": {"name": "a"},
+                "groups": [{"variables": "*"}],
+            },
+            "does not go with",
+        ),
     ],
 )
-def test_values_that_do_not_go_together_are_rejected(values: dict[str, object], message: str) -> None:
-    problems = find_problems(TrainingConfig, {"global_batch_size": 1, "epochs": 1, "optimizer": values}, "training")[1]
+def test_values_that_do_not_go_together_are_rejected(
+    values: dict[str, object], message: str
+) -> None:
+    problems = find_problems(
+        TrainingConfig, {"global_batch_size": 1, "epochs": 1, "optimizer": values}, "training"
+    )[1]
     assert len(problems) == 1 and message in problems[0]

@@ -1,4 +1,7 @@
-"""What is rejected before a measurement begins: workers that are not alike, and steps that cannot be profiled."""
+"""What is rejected before a measurement begins.
+
+Workers that are not alike, and steps that cannot be profiled.
+"""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,12 +41,16 @@ def test_workers_with_other_versions_are_rejected(monkeypatch: pytest.MonkeyPatc
         require(monkeypatch, build_request(), build_request())
 
 
-def test_a_step_of_two_replicas_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_two_replicas_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     two = SimpleNamespace(placement=build_placement(devices=("cpu:0", "cpu:1"), num_replicas=2))
     monkeypatch.setattr(BACKEND, "resolve", lambda *_: two)
     for name in ("import_keras", "set_process_wide"):
         monkeypatch.setattr(prepared, name, lambda *_, **__: None)
     journal = Journal(tmp_path / "journal.jsonl")
-    with pytest.raises(DeviceError, match=r"Received: cpu:0, cpu:1\. Name one of them; `tfbench scale`"):
+    with pytest.raises(
+        DeviceError, match=r"Received: cpu:0, cpu:1\. Name one of them; `tfbench scale`"
+    ):
         prepared.prepare(build_profile_request(), journal, Breakdown(0), lambda: None)
     journal.close()

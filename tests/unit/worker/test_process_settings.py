@@ -45,7 +45,9 @@ def test_seeds_are_set_without_tensorflow_unless_a_part_is_the_users(
     found: list[bool] = []
     framework = SimpleNamespace(set_process_wide=lambda training: None)
     monkeypatch.setattr(process_settings.backends, "current", lambda: framework)
-    monkeypatch.setattr("keras.utils.set_random_seed", lambda seed: found.append("tensorflow" not in sys.modules))
+    monkeypatch.setattr(
+        "keras.utils.set_random_seed", lambda seed: found.append("tensorflow" not in sys.modules)
+    )
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     process_settings.set_process_wide(build_recipe(**sections))
     assert found == [finds_it]
@@ -53,13 +55,17 @@ def test_seeds_are_set_without_tensorflow_unless_a_part_is_the_users(
 
 
 @pytest.mark.parametrize(
-    ("backend", "imported"), [("tensorflow", "tensorflow"), ("jax", "jax scipy"), ("torch", "torch")]
+    ("backend", "imported"),
+    [("tensorflow", "tensorflow"), ("jax", "jax scipy"), ("torch", "torch")],
 )
 def test_a_process_imports_no_more_than_its_backend_needs(backend: str, imported: str) -> None:
     if not importlib.util.find_spec(backend):
         pytest.skip(f"{backend} is not installed")
     command = [sys.executable, "-c", START.format(backend=backend)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"True\n{imported}\n"
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        == f"True\n{imported}\n"
+    )
 
 
 @pytest.mark.parametrize("was_imported", [False, True])

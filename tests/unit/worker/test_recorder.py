@@ -56,20 +56,28 @@ class Run:
 
 
 def test_metrics_within_metrics_and_arrays_become_numbers() -> None:
-    logs = {"loss": np.float32(0.5), "compile_metrics": {"mae": 2, "accuracy": np.array([0.0, 1.0])}}
+    logs = {
+        "loss": np.float32(0.5),
+        "compile_metrics": {"mae": 2, "accuracy": np.array([0.0, 1.0])},
+    }
     assert flatten_logs(logs) == {"loss": 0.5, "mae": 2.0, "accuracy": 0.5}
 
 
 def test_span_ends_once_fifty_milliseconds_have_passed_with_one_synchronization() -> None:
     run = Run([0, 10, 10, 30, 59, 60, 61, 80, 130, 131])
     run.clock.begin_epoch(1)
-    run.steps(6)  # seen at 10 | 30 59 60 (50 ms after 10: cut, read 61) | 80 130 (69 ms after 61: cut, read 131)
+    run.steps(
+        6
+        # seen at 10 | 30 59 60 (50 ms after 10: cut, read 61) | 80 130 (69 ms after 61: cut, read 131)
+    )
     assert run.cuts == [(1, 1, 1), (1, 2, 4), (1, 5, 6)]
     assert [span.seconds for span in run.spans] == pytest.approx([0.010, 0.051, 0.070])
     assert run.synchronizations == 3
 
 
-def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_five_times_as_long() -> None:
+def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_five_times_as_long() -> (
+    None
+):
     done_ms = 0.0  # when the device has done what it was given: 20 ms a step
     now_ms = 0.0
     spans = list[StepSpan]()
@@ -80,7 +88,11 @@ def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_fiv
 
     config = MeasurementConfig(warmup_steps=4)
     clock = SpanClock(
-        config, synchronize=synchronize, on_span=spans.append, breakdown=NotedBreakdown(), now=lambda: int(now_ms * MS)
+        config,
+        synchronize=synchronize,
+        on_span=spans.append,
+        breakdown=NotedBreakdown(),
+        now=lambda: int(now_ms * MS),
     )
     clock.begin_epoch(1)
     for _ in range(60):
@@ -98,11 +110,21 @@ def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_fiv
         ([0, 1, 2, 3, 4, 5, 6], {"clock": "step"}, 3, 1, [(1, 1, 1), (1, 2, 2), (1, 3, 3)]),
         ([0, 1, 2, 60, 61], {}, 2, 3, [(1, 1, 3), (1, 4, 6)]),  # every step of an execution counts
         # The warm-up ends at the boundary of a span: 1 | 2 3 | 4 5, seen at 6 and 60.
-        ([0, 1, 2, 3, 4, 5, 6, 60, 61], {"warmup_steps": 3}, 5, 1, [(1, 1, 1), (1, 2, 3), (1, 4, 5)]),
+        (
+            [0, 1, 2, 3, 4, 5, 6, 60, 61],
+            {"warmup_steps": 3},
+            5,
+            1,
+            [(1, 1, 1), (1, 2, 3), (1, 4, 5)],
+        ),
     ],
 )
 def test_spans_are_cut(
-    readings: list[float], config: dict[str, Any], steps: int, each: int, cuts: list[tuple[int, int, int]]
+    readings: list[float],
+    config: dict[str, Any],
+    steps: int,
+    each: int,
+    cuts: list[tuple[int, int, int]],
 ) -> None:
     run = Run(readings, **config)
     run.clock.begin_epoch(1)
@@ -160,7 +182,9 @@ def test_limit_of_steps_counts_those_after_the_warmup() -> None:
 
 
 @pytest.mark.parametrize(("call_ms", "calls"), [(1500, 3), (9000, 2)])
-def test_a_run_limited_by_seconds_has_a_speed_however_long_a_call_takes(call_ms: int, calls: int) -> None:
+def test_a_run_limited_by_seconds_has_a_speed_however_long_a_call_takes(
+    call_ms: int, calls: int
+) -> None:
     run = Run([call_ms * ((number + 1) // 2) for number in range(10)], seconds=2.0, warmup_steps=10)
     run.clock.begin_epoch(1)
     assert [run.steps(1, each=1000) for _ in range(calls)] == [False] * (calls - 1) + [True]
@@ -211,11 +235,16 @@ def test_mean_of_batches_weighs_a_short_last_one_like_the_others(
     validation = Validation(num_samples, 4, is_whole=is_whole)
     for value in logs:
         validation.note({"loss": value})
-    assert validation.batch_means() == ({} if mean is None else {"val_loss_batch_mean": pytest.approx(mean)})
+    assert validation.batch_means() == (
+        {} if mean is None else {"val_loss_batch_mean": pytest.approx(mean)}
+    )
 
 
 def breakdown_at(*seconds: float) -> Breakdown:
-    """Builds a time breakdown of a process that was asked for at 10 s, and whose clock then shows these times."""
+    """Builds a time breakdown of a process whose clock shows these times.
+
+    The process was asked for at 10 s.
+    """
     readings = iter(seconds)
     return Breakdown(10 * 1000 * MS, now=lambda: int(next(readings) * 1000 * MS))
 

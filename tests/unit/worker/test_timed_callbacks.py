@@ -1,4 +1,7 @@
-"""What Keras's `fit` is told, and what it waits for: the clock's callback list in a real training."""
+"""What Keras's `fit` is told, and what it waits for.
+
+The clock's callback list in a real training.
+"""
 
 import collections
 from typing import Any
@@ -20,19 +23,27 @@ STEPS, EPOCHS = 12, 2
 class Training:
     """A small training under the clock, whose spans are cut every four steps."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, ahead: int = 4, is_validated: bool = True) -> None:
-        self.reads: collections.Counter[str] = collections.Counter()  # of tensors, by where the training was
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, ahead: int = 4, is_validated: bool = True
+    ) -> None:
+        self.reads: collections.Counter[str] = (
+            collections.Counter()
+        )  # of tensors, by where the training was
         self.spans: list[StepSpan] = []
         self.epochs: list[EpochRecord] = []
         self.synchronized = 0
         self._where = "before"
         for name in ("numpy", "__array__", "__float__"):
-            monkeypatch.setattr(ops._EagerTensorBase, name, self._counting(getattr(ops._EagerTensorBase, name)))
+            monkeypatch.setattr(
+                ops._EagerTensorBase, name, self._counting(getattr(ops._EagerTensorBase, name))
+            )
         monkeypatch.setattr(backend, "convert_to_numpy", self._counting(backend.convert_to_numpy))
         keras.utils.set_random_seed(0)
         model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile("sgd", loss, metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")])
+        model.compile(
+            "sgd", loss, metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        )
         inputs = np.ones((4, 2), np.float32)
         batches = tf.data.Dataset.from_tensors((inputs, np.array([0, 1, 2, 0])))
         readings = build_readings(
@@ -106,13 +117,21 @@ def test_steps_and_batches_of_a_validation_are_waited_for_only_where_a_span_or_a
     run = Training(monkeypatch)
     assert [(span.first_step, span.last_step) for span in run.spans[:3]] == [(1, 1), (2, 5), (6, 9)]
     assert run.synchronized == len(run.spans) < EPOCHS * STEPS
-    assert run.reads["steps"] == 0  # no loss was turned into a number, for which the device would be waited for
+    assert (
+        run.reads["steps"] == 0
+    )  # no loss was turned into a number, for which the device would be waited for
     assert run.reads["validation"] <= 2 * EPOCHS  # loss and accuracy of all, at its end
-    assert run.reads["callback"] + run.reads["epoch end"] > 0  # the count is of what Keras reads with
+    assert (
+        run.reads["callback"] + run.reads["epoch end"] > 0
+    )  # the count is of what Keras reads with
     # All the same, an epoch has its own loss and accuracy.
     assert [record.loss for record in run.epochs] == pytest.approx(run.history["loss"])
-    assert [record.val_accuracy for record in run.epochs] == pytest.approx(run.history["val_accuracy"])
-    assert [record.val_loss_batch_mean for record in run.epochs] == pytest.approx(run.history["val_loss"])
+    assert [record.val_accuracy for record in run.epochs] == pytest.approx(
+        run.history["val_accuracy"]
+    )
+    assert [record.val_loss_batch_mean for record in run.epochs] == pytest.approx(
+        run.history["val_loss"]
+    )
     assert run.epochs[1].loss < run.epochs[0].loss  # of each epoch anew
 
 
@@ -122,4 +141,7 @@ def test_steps_and_batches_of_a_validation_are_waited_for_only_where_a_span_or_a
 def test_an_epoch_says_how_many_batches_may_have_been_ready_before_its_clock_began(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], ready: int
 ) -> None:
-    assert [record.ready_batches for record in Training(monkeypatch, **options).epochs] == [ready, ready]
+    assert [record.ready_batches for record in Training(monkeypatch, **options).epochs] == [
+        ready,
+        ready,
+    ]

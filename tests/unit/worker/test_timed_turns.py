@@ -10,7 +10,7 @@ from tfbench.worker.profile import TimedTurns
 
 
 class Clock:
-    """Stands still but for the calls that it hands out, and for who waits for the device that they keep busy."""
+    """A clock that only its calls, and waiting for their device work, advance."""
 
     def __init__(self) -> None:
         self.now = self.busy_until = 0.0
@@ -53,7 +53,9 @@ def test_a_turn_takes_as_many_calls_as_fill_it_after_one_that_is_not_timed(clock
     assert clock.called[:7] == ["short"] * 5 + ["long"] * 2  # 0.04 s or a call, and one before
 
 
-def test_rounds_go_forwards_and_backwards_from_the_same_weights_until_the_time_is_over(clock: Clock) -> None:
+def test_rounds_go_forwards_and_backwards_from_the_same_weights_until_the_time_is_over(
+    clock: Clock,
+) -> None:
     functions = TimedTurns()
     functions.add("a", clock.call("a", 0.3))
     functions.add("b", clock.call("b", 0.7))
@@ -73,7 +75,9 @@ def test_there_are_five_rounds_or_three_where_they_take_twice_the_time_and_long(
     assert len(rounds_of(functions, seconds)) == num_rounds
 
 
-def test_batches_that_wait_are_used_up_before_each_turn_however_long_a_call_takes(clock: Clock) -> None:
+def test_batches_that_wait_are_used_up_before_each_turn_however_long_a_call_takes(
+    clock: Clock,
+) -> None:
     functions = TimedTurns()
     functions.add("full", clock.call("full", 0.5), num_before=7)
     assert len(clock.called) == 7 + 1  # before the first reading, too

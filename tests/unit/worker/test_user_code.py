@@ -1,4 +1,7 @@
-"""Networks and data from functions of the user's: called only when allowed, and every way in which they can fail."""
+"""Networks and data from functions of the user's.
+
+Called only when allowed, and every way in which they can fail.
+"""
 
 import contextlib
 import sys
@@ -35,7 +38,9 @@ pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 def build(code: str, name: str = "nets:build_model", **options: Any) -> Any:
     Path("nets.py").write_text(code, encoding="utf-8")
-    return compiled_model.build_model(ModelConfig(name=name, options=options), SPEC, allows_code=True)
+    return compiled_model.build_model(
+        ModelConfig(name=name, options=options), SPEC, allows_code=True
+    )
 
 
 def load(code: str, name: str = "data:load_splits", **options: Any) -> Splits:
@@ -86,7 +91,9 @@ def test_networks_and_data_have_the_digest_of_the_file_that_they_are_from() -> N
     splits = load(returning("(np.zeros((5, 3)), np.zeros(5)), (np.zeros((2, 3)), np.zeros(2))"))
     data = user_code.find_digest(DatasetConfig(name="data:load_splits"))
     assert splits.source.endswith(f"(SHA-256 {data})") and len(data) == 12
-    assert user_code.find_digest(ModelConfig(name="keras_file", options={"file": "data.py"})) == data
+    assert (
+        user_code.find_digest(ModelConfig(name="keras_file", options={"file": "data.py"})) == data
+    )
     assert user_code.find_digest(ModelConfig(name="mlp")) == ""
 
 
@@ -130,7 +137,9 @@ def test_layers_made_later_do_not_begin_with_the_numbers_of_the_first() -> None:
 
 
 @pytest.mark.parametrize("line", ["    layers =", "def build_model"])
-def test_code_that_sets_a_seed_leaves_the_runs_as_it_is_and_a_function_is_reported(line: str) -> None:
+def test_code_that_sets_a_seed_leaves_the_runs_as_it_is_and_a_function_is_reported(
+    line: str,
+) -> None:
     import keras
 
     keras.utils.set_random_seed(1)
@@ -157,49 +166,80 @@ def build_model():
     assert (model.loss, model.steps_per_execution) == ("binary_crossentropy", 1)
     assert summarize_model(model, "").own_optimizer == "AdamW"
     given = ["training.optimizer.momentum"]
-    message = rejection(compiled_model.build_compiled_model, *arguments, allows_code=True, given=given)
-    assert message.startswith("training.optimizer.momentum: the network comes compiled, and trains with its own")
+    message = rejection(
+        compiled_model.build_compiled_model, *arguments, allows_code=True, given=given
+    )
+    assert message.startswith(
+        "training.optimizer.momentum: the network comes compiled, and trains with its own"
+    )
     Path("clips.py").write_text(code.replace("AdamW(0.5)", "AdamW(clipnorm=0.5)"), encoding="utf-8")
     clips = ModelConfig(name="clips.py:build_model")
     monkeypatch.setattr(backends.current(), "count_replicas", lambda: 2)
-    message = rejection(compiled_model.build_compiled_model, clips, *arguments[1:], allows_code=True)
+    message = rejection(
+        compiled_model.build_compiled_model, clips, *arguments[1:], allows_code=True
+    )
     assert "clipnorm cannot be used with 2 replicas" in message
 
 
 def test_nothing_is_imported_unless_it_was_allowed() -> None:
     Path("nets.py").write_text(TRACE + NET, encoding="utf-8")
     message = rejection(compiled_model.build_model, ModelConfig(name="nets:build_model"), SPEC)
-    assert message == (
-        "model.name: nets:build_model is code from outside of tfbench, which can do whatever you can. "
-        "If you trust it, allow it with --allow-code."
+    assert (
+        message
+        == "model.name: nets:build_model is code from outside of tfbench, which can do whatever you"
+        " can. If you trust it, allow it with --allow-code."
     )
     message = rejection(load_data, DatasetConfig(name="nets:load_splits"), None, seed=0)
     assert message.startswith("dataset.name: nets:load_splits is code from outside of tfbench")
     assert not Path("imported").exists()
 
 
-def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed_again(in_tmp_path: Path) -> None:
+def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed_again(
+    in_tmp_path: Path,
+) -> None:
     recipe = build_recipe(model={"name": "nets:build_model"}, training={"epochs": 5})
     checkpoints = files_folder(in_tmp_path / "run.jsonl") / "checkpoints"
     checkpoints.mkdir(parents=True)
     (checkpoints / "epoch_000000.npz").touch()
     previous = RunResult(request=build_request(recipe=recipe, allows_code=True))
-    message = rejection(resumed_request, previous, in_tmp_path / "run.jsonl", overrides={}, name=None, data_dir=None)
+    message = rejection(
+        resumed_request, previous, in_tmp_path / "run.jsonl", overrides={}, name=None, data_dir=None
+    )
     assert "model.name: nets:build_model is code from outside" in message
 
 
 @pytest.mark.parametrize(
     ("code", "name", "options", "message"),
     [
-        ("", "netz:build_model", {}, "there is no module netz in PYTHONPATH or the current folder {folder}."),
+        (
+            "",
+            "netz:build_model",
+            {},
+            "there is no module netz in PYTHONPATH or the current folder {folder}.",
+        ),
         ("import netz", "nets:build_model", {}, "ModuleNotFoundError: No module named 'netz'"),
         ("", "netz.py:build_model", {}, "there is no file {folder}/netz.py."),
-        ("", "nets:build_model", {}, "a function build_model in {folder}/nets.py. Found: nothing of that name."),
-        ("build_model = 3", "nets:build_model", {}, "build_model in {folder}/nets.py. Found: a int."),
+        (
+            "",
+            "nets:build_model",
+            {},
+            "a function build_model in {folder}/nets.py. Found: nothing of that name.",
+        ),
+        (
+            "build_model = 3",
+            "nets:build_model",
+            {},
+            "build_model in {folder}/nets.py. Found: a int.",
+        ),
         ("def build_model(", "nets:build_model", {}, "SyntaxError: "),
         ("raise ValueError('no luck')", "nets:build_model", {}, "ValueError: no luck"),
         ("import sys; sys.exit(0)", "nets:build_model", {}, "raised an error:"),
-        (NET, "nets:build_model", {"widht": 3}, "argument 'widht'. It is build_model(spec, width=2)."),
+        (
+            NET,
+            "nets:build_model",
+            {"widht": 3},
+            "argument 'widht'. It is build_model(spec, width=2).",
+        ),
     ],
 )
 def test_code_that_cannot_be_imported_or_called_is_explained(
@@ -211,7 +251,9 @@ def test_code_that_cannot_be_imported_or_called_is_explained(
 
 
 def test_what_the_code_raised_is_shown_with_its_line() -> None:
-    code = "def build_model(spec):\n    return inner()\n\ndef inner():\n    raise KeyError('width')\n"
+    code = (
+        "def build_model(spec):\n    return inner()\n\ndef inner():\n    raise KeyError('width')\n"
+    )
     lines = [line for line in rejection(build, code).splitlines() if "^" not in line]
     assert lines == [
         "model.name: nets:build_model: raised an error:",
@@ -226,12 +268,27 @@ def test_what_the_code_raised_is_shown_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("return None", "must be a keras.Sequential or a keras.Model(inputs, outputs). Received: NoneType."),
-        ("class Own(keras.Model):\n        pass\n    return Own()", "Received: Own. A model class of your own must"),
-        ("return keras.Sequential([keras.layers.Dense(2)])", "must take samples of shape (4,) and give (3,)"),
         (
-            "keras.config.set_dtype_policy('mixed_bfloat16'); return keras.Sequential([keras.layers.Dense(3)])",
-            "changed Keras's dtype policy (training.precision) from float32 to mixed_bfloat16. Leave it alone",
+            "return None",
+            "must be a keras.Sequential or a keras.Model(inputs, outputs). Received: NoneType.",
+        ),
+        (
+            "class Own(keras.Model):\n        pass\n    return Own()",
+            "Received: Own. A model class of your own must",
+        ),
+        (
+            "return keras.Sequential([keras.layers.Dense(2)])",
+            "must take samples of shape (4,) and give (3,)",
+        ),
+        (
+            (
+                "keras.config.set_dtype_policy('mixed_bfloat16'); return"
+                " keras.Sequential([keras.layers.Dense(3)])"
+            ),
+            (
+                "changed Keras's dtype policy (training.precision) from float32 to mixed_bfloat16."
+                " Leave it alone"
+            ),
         ),
     ],
 )
@@ -247,14 +304,22 @@ def test_what_is_returned_must_be_a_model_for_this_data(code: str, message: str)
 
 
 @pytest.mark.parametrize(
-    ("labels", "shape"), [("y.astype('float32')", (2,)), ("np.eye(2)[y]", (2,)), ("np.eye(2)[y]", (1,))]
+    ("labels", "shape"),
+    [("y.astype('float32')", (2,)), ("np.eye(2)[y]", (2,)), ("np.eye(2)[y]", (1,))],
 )
 def test_labels_that_are_no_integers_are_explained(labels: str, shape: tuple[int]) -> None:
-    spec = load(f"x, y = np.zeros((6, 4)), np.arange(6) % 2\n{returning(f'((x, {labels}), (x, {labels}))')}").spec
+    spec = load(
+        f"x, y = np.zeros((6, 4)), np.arange(6) % 2\n{returning(f'((x, {labels}), (x, {labels}))')}"
+    ).spec
     Path("nets.py").write_text(NET.replace("spec.num_classes", str(shape[0])), encoding="utf-8")
-    own, training = ModelConfig(name="nets:build_model"), TrainingConfig(global_batch_size=2, epochs=1)
+    own, training = (
+        ModelConfig(name="nets:build_model"),
+        TrainingConfig(global_batch_size=2, epochs=1),
+    )
     found = rejection(compiled_model.build_compiled_model, own, training, spec, allows_code=True)
-    assert found.endswith("make them integers: y.argmax(axis=1) of one-hot ones, y.astype('int64').")
+    assert found.endswith(
+        "make them integers: y.argmax(axis=1) of one-hot ones, y.astype('int64')."
+    )
 
 
 def test_arrays_become_splits_with_what_can_be_seen_from_them() -> None:
@@ -276,7 +341,14 @@ WORDS = "(np.array([[2**24 + 1, 3]] * 4, 'int64'), np.arange(4))"
 @pytest.mark.parametrize(
     ("returned", "dtypes", "num_classes"),
     [
-        ("[[np.zeros((5, 3)), np.zeros(5)], [np.zeros((2, 3), 'int64'), np.zeros(2, 'float16')]]", "float32", None),
+        (
+            (
+                "[[np.zeros((5, 3)), np.zeros(5)], [np.zeros((2, 3), 'int64'), np.zeros(2,"
+                " 'float16')]]"
+            ),
+            "float32",
+            None,
+        ),
         (f"({WORDS}, {WORDS})", "int64", 4),
     ],
 )
@@ -284,8 +356,14 @@ def test_values_become_a_regression_and_integers_stay_integers(
     returned: str, dtypes: str, num_classes: int | None
 ) -> None:
     splits = load(returning(returned))
-    assert (splits.spec.input_dtype, splits.spec.num_classes, splits.spec.target_shape) == (dtypes, num_classes, ())
-    assert {str(array.dtype) for part in (splits.train, splits.validation) for array in part.arrays} == {dtypes}
+    assert (splits.spec.input_dtype, splits.spec.num_classes, splits.spec.target_shape) == (
+        dtypes,
+        num_classes,
+        (),
+    )
+    assert {
+        str(array.dtype) for part in (splits.train, splits.validation) for array in part.arrays
+    } == {dtypes}
 
 
 @pytest.mark.parametrize(
@@ -295,13 +373,22 @@ def test_values_become_a_regression_and_integers_stay_integers(
         ("(1, 2)", "Received: (int, int)."),
         ("((X, Y, Y[:5]), (X, Y, Y))", "train: found 6 inputs, but 5 weights."),
         ("((X, Y), (X, Y, Y))", "training and validation data must have the same arrays. "),
-        ("((dict(a=X, b=Y[:5]), Y), (X, Y))", "train: found 6 inputs, but 5 samples of another input."),
+        (
+            "((dict(a=X, b=Y[:5]), Y), (X, Y))",
+            "train: found 6 inputs, but 5 samples of another input.",
+        ),
         ("((X, Y), ('abc', Y))", "Received as x_val: str"),
-        ("((Y, Y), (Y, Y))", "Received as x_train: an array of shape (6,), int64; it must be an array of numbers"),
+        (
+            "((Y, Y), (Y, Y))",
+            "Received as x_train: an array of shape (6,), int64; it must be an array of numbers",
+        ),
         ("((X.astype(str), Y), (X, Y))", "Received as x_train: an array of shape (6, 4), <U3"),
         ("((X, Y), (X[:0], Y[:0]))", "x_val holds no sample."),
         ("((X, Y), (X, Y[:5]))", "validation: found 6 inputs, but 5 targets."),
-        ("((X, Y), (X[:, :3], Y))", "validation: expected inputs of shape (4,), float32; found (3,), float32."),
+        (
+            "((X, Y), (X[:, :3], Y))",
+            "validation: expected inputs of shape (4,), float32; found (3,), float32.",
+        ),
         ("((X, Y - 1), (X, Y))", "train: expected labels 0 to 2, found -1 to 1."),
         ("((X, X), (X, X[:, :2]))", "validation: expected targets of shape (4,), found (2,)."),
     ],

@@ -48,9 +48,15 @@ def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
 @pytest.mark.parametrize(
     ("error", "lines"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), ["OSError: [Errno 28] No space left on device"]),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            ["OSError: [Errno 28] No space left on device"],
+        ),
         (DatasetError("mnist: is not there."), ["DatasetError: mnist: is not there."]),
-        (ZeroDivisionError("a bug"), ["ZeroDivisionError: a bug", ""]),  # a traceback, had it been raised
+        (
+            ZeroDivisionError("a bug"),
+            ["ZeroDivisionError: a bug", ""],
+        ),  # a traceback, had it been raised
     ],
 )
 def test_what_ended_a_run_whose_journal_is_full_is_told_to_its_parent(
@@ -61,7 +67,9 @@ def test_what_ended_a_run_whose_journal_is_full_is_told_to_its_parent(
     assert capsys.readouterr().err.split("\n")[:-1] == lines
 
 
-def test_memory_that_could_not_be_had_is_the_reason_also_where_it_made_something_else_fail(tmp_path: Path) -> None:
+def test_memory_that_could_not_be_had_is_the_reason_also_where_it_made_something_else_fail(
+    tmp_path: Path,
+) -> None:
     import tensorflow as tf
 
     backends.current()  # as it is where its errors come up
@@ -74,7 +82,10 @@ def test_memory_that_could_not_be_had_is_the_reason_also_where_it_made_something
     except RuntimeError as error:
         worker._record_failure(journal, "failed", error, 1, with_traceback=True)
     (record,) = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]
-    assert (record["error"]["type"], record["error"]["message"]) == ("out of memory", "OOM when allocating tensor")
+    assert (record["error"]["type"], record["error"]["message"]) == (
+        "out of memory",
+        "OOM when allocating tensor",
+    )
     assert "weights are gone" in record["error"]["traceback"]
 
 
@@ -85,7 +96,10 @@ def test_a_process_that_is_asked_to_stop_before_it_is_ready_ends_whatever_passes
     request = tmp_path / "request.json"
     request.write_text(json.dumps({"journal": str(journal)}), encoding="utf-8")
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", DEAF, str(request)], stdin=subprocess.PIPE, cwd=tmp_path, start_new_session=True
+        [sys.executable, "-P", "-c", DEAF, str(request)],
+        stdin=subprocess.PIPE,
+        cwd=tmp_path,
+        start_new_session=True,
     )
     try:
         wait_until((tmp_path / "begun").exists, "its work begins")
@@ -94,4 +108,6 @@ def test_a_process_that_is_asked_to_stop_before_it_is_ready_ends_whatever_passes
     finally:
         process.kill()
         process.communicate()
-    assert [json.loads(line)["kind"] for line in journal.read_text(encoding="utf-8").splitlines()] == ["breakdown"]
+    assert [
+        json.loads(line)["kind"] for line in journal.read_text(encoding="utf-8").splitlines()
+    ] == ["breakdown"]

@@ -1,4 +1,7 @@
-"""A run in brief: what comparisons need of it without its raw readings, and which column and machine it belongs to."""
+"""A run in brief.
+
+What comparisons need of it without its raw readings, and which column and machine it belongs to.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +24,8 @@ FORMAT_VERSION = 3
 class RunBrief:
     """A run that is over.
 
-    `settings` are all of `run_settings`: what must be equal, what varies and what is shown are read from it alone.
-    `cost` is what its recipe has of prices, as plain values.
+    `settings` are all of `run_settings`: what must be equal, what varies and what is shown are read
+    from it alone. `cost` is what its recipe has of prices, as plain values.
     """
 
     format_version: int
@@ -49,11 +52,16 @@ class RunBrief:
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
     cost: Annotated[dict[str, Any], table_of(CostConfig)] = dataclasses.field(default_factory=dict)
-    energy_parts: list[Part] = dataclasses.field(default_factory=list)  # of the machine, that its energy is of
+    energy_parts: list[Part] = dataclasses.field(
+        default_factory=list
+    )  # of the machine, that its energy is of
 
     @property
     def setup(self) -> str:
-        """Strategy and devices: "mirrored cpu:0,cpu:1"; with the backend, where it is not TensorFlow."""
+        """Strategy and devices: "mirrored cpu:0,cpu:1".
+
+        With the backend, where it is not TensorFlow.
+        """
         return label_setup(self.strategy, self.devices, self.backend)
 
     @property
@@ -78,12 +86,21 @@ class RunBrief:
 
     @property
     def shares_cores(self) -> bool:
-        """Whether its devices are logical ones of one processor, so that it says nothing of hardware."""
-        return any(device.startswith("cpu") for device in self.devices) and self.num_devices > self.num_machines
+        """Whether its devices are logical ones that share one processor.
+
+        If so, the run says nothing of hardware.
+        """
+        return (
+            any(device.startswith("cpu") for device in self.devices)
+            and self.num_devices > self.num_machines
+        )
 
     @property
     def num_replicas(self) -> int:
-        """Parts that a batch is cut into; devices that share the weights alone compute the same samples."""
+        """Parts that a batch is cut into.
+
+        Devices that share the weights alone compute the same samples.
+        """
         return int(self.metrics.get("num_replicas") or self.num_devices)
 
     @property
@@ -121,7 +138,9 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         num_workers=placement.num_workers if placement else 1,
         num_machines=placement.num_machines if placement else 1,
         cost=tables["cost"],
-        energy_parts=list(energy.parts) if (energy := find_energy(result)) and energy.metrics() else [],
+        energy_parts=(
+            list(energy.parts) if (energy := find_energy(result)) and energy.metrics() else []
+        ),
     )
 
 
@@ -130,7 +149,12 @@ def differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
     keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
     mixes = len({brief.backend for brief in briefs}) > 1
     # A backend is part of the setup, and of several each has compilers of its own.
-    left_out = ("training.seed", "dataset.train_samples", BACKEND_KEY, *((COMPILER_KEY,) if mixes else ()))
+    left_out = (
+        "training.seed",
+        "dataset.train_samples",
+        BACKEND_KEY,
+        *((COMPILER_KEY,) if mixes else ()),
+    )
     differing = [
         key
         for key in keys
@@ -151,7 +175,10 @@ def host_of(brief: RunBrief) -> str:
 
 
 def machine_in(label: str) -> str:
-    """Returns the machine that the label of a setup names: "a100" of "default gpu:0 @a100"; "" where it names none."""
+    """Returns the machine that the label of a setup names: "a100" of "default gpu:0 @a100".
+
+    "" where it names none.
+    """
     return next((word.removeprefix(_SIGN) for word in label.split() if word.startswith(_SIGN)), "")
 
 
@@ -161,35 +188,49 @@ def machine_of(brief: RunBrief) -> str:
 
 
 def setup_of(brief: RunBrief) -> str:
-    """Returns the column that a run belongs to: as the sweep names it, else its strategy and devices."""
+    """Returns the column that a run belongs to.
+
+    As the sweep names it, else its strategy and devices.
+    """
     return brief.tags.get(SETUP_TAG, brief.setup) if SWEEP_TAG in brief.tags else brief.setup
 
 
 def name_columns(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str]:
-    """Returns the column of each run; where runs are of several machines, it names the machine, if it does not anyway.
+    """Returns the column of each run.
 
-    The setups of a sweep keep their names: one that was resumed elsewhere, as in a container with a host name of its
-    own, has settings of this machine and of that one.
+    Where runs are of several machines, it names the machine, if it does not anyway.
+
+    The setups of a sweep keep their names: one that was resumed elsewhere, as in a container with a
+    host name of its own, has settings of this machine and of that one.
     """
     hosts = {brief.run_id: host_of(brief) for brief in briefs}
     names = {brief.run_id: setup_of(brief) if is_planned else name_alone(brief) for brief in briefs}
     if is_planned or len(set(hosts.values())) < 2:
         return names
-    return {run_id: name if machine_in(name) else f"{name} on {hosts[run_id]}" for run_id, name in names.items()}
+    return {
+        run_id: name if machine_in(name) else f"{name} on {hosts[run_id]}"
+        for run_id, name in names.items()
+    }
 
 
 def name_alone(brief: RunBrief) -> str:
-    """Returns the column of a run beside others than its sweep's, where each is to say its backend, and one way."""
+    """Returns the column name of a run that stands beside other sweeps' runs.
+
+    There each column names its backend, always in the same way.
+    """
     words = [word for word in setup_of(brief).split() if word not in ("backend=tensorflow", AGAIN)]
     own = f"backend={brief.backend}"
-    return " ".join([*words, *([own] if brief.backend != "tensorflow" and own not in words else [])])
+    return " ".join(
+        [*words, *([own] if brief.backend != "tensorflow" and own not in words else [])]
+    )
 
 
 def choose_hosts(runs: Mapping[str, Sequence[RunBrief]]) -> dict[str, str]:
     """Returns for each setup of a setting the host whose runs count.
 
-    Setups are compared within a machine: those that name the same one, or none, get the host that most of them ran on;
-    of several the one with most runs, then that of the newest run. A setup without a run there gets a host of its own.
+    Setups are compared within a machine: those that name the same one, or none, get the host that
+    most of them ran on; of several the one with most runs, then that of the newest run. A setup
+    without a run there gets a host of its own.
 
     Args:
         runs: Of each setup.
@@ -216,14 +257,26 @@ def _most_telling(setups: Sequence[Sequence[RunBrief]]) -> str:
 
 
 def name_setups(labels: Iterable[str], backends: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Returns what setups are called: by their backends where they differ in nothing else, otherwise by their label.
+    """Returns what setups are called.
+
+    By their backends where they differ in nothing else, otherwise by their label.
 
     Args:
         labels: Of the setups.
         backends: Of their runs, by label, where that is known; otherwise the label says it.
     """
-    found = {label: next((word for word in label.split() if word.startswith(_WORD)), "tensorflow") for label in labels}
-    found = {label: word.removeprefix(_WORD) for label, word in found.items()} | dict(backends or {})
-    rests = {" ".join(word for word in label.split() if not word.startswith(_WORD)) for label in found}
+    found = {
+        label: next((word for word in label.split() if word.startswith(_WORD)), "tensorflow")
+        for label in labels
+    }
+    found = {label: word.removeprefix(_WORD) for label, word in found.items()} | dict(
+        backends or {}
+    )
+    rests = {
+        " ".join(word for word in label.split() if not word.startswith(_WORD)) for label in found
+    }
     differ_by_it_alone = len(rests) == 1 and len(set(found.values())) == len(found) > 1
-    return {label: title_of(backend) if differ_by_it_alone else label for label, backend in found.items()}
+    return {
+        label: title_of(backend) if differ_by_it_alone else label
+        for label, backend in found.items()
+    }

@@ -1,4 +1,7 @@
-"""Runs side by side: a row a network size and batch size, a column a setup, speed-ups over one of the setups."""
+"""Runs side by side.
+
+A row a network size and batch size, a column a setup, speed-ups over one of the setups.
+"""
 
 import dataclasses
 import json
@@ -16,7 +19,12 @@ from tfbench.analysis.comparison.brief import (
     setup_of,
 )
 from tfbench.analysis.comparison.equality import Difference, find_unequal_settings
-from tfbench.analysis.comparison.intervals import Interval, geometric_mean, interval_around, log_interval
+from tfbench.analysis.comparison.intervals import (
+    Interval,
+    geometric_mean,
+    interval_around,
+    log_interval,
+)
 from tfbench.analysis.comparison.judging import Runs, Speedup, judge_family
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value, round_of
@@ -38,7 +46,8 @@ class Failure:
 class Entry:
     """One setting under one setup; no speed: `outcome` and `reason` say why.
 
-    `speed` is the geometric mean over the runs, as in the ratios of speed-ups and at the center of intervals.
+    `speed` is the geometric mean over the runs, as in the ratios of speed-ups and at the center of
+    intervals.
     """
 
     setup: str
@@ -49,7 +58,9 @@ class Entry:
     reason: str = ""
     speedup: Speedup | None = None
     unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
-    left_out: tuple[RunBrief, ...] = ()  # of another machine, or unlike the newest run in what must be equal
+    left_out: tuple[
+        RunBrief, ...
+    ] = ()  # of another machine, or unlike the newest run in what must be equal
 
     @property
     def host(self) -> str:
@@ -58,7 +69,10 @@ class Entry:
 
     @property
     def measured(self) -> Runs:
-        """Its runs, to be judged: in rounds of their machine, and with the scatter of other settings there."""
+        """Its runs, to be judged.
+
+        In rounds of their machine, and with the scatter of other settings there.
+        """
         rounds = [round_of(run.tags) for run in self.runs]
         return Runs(
             setup=f"{self.setup} on {self.host}",
@@ -76,7 +90,9 @@ class Entry:
     @property
     def step_seconds(self) -> float | None:
         """Mean time of a step at its speed; None without a run."""
-        return self.global_batch_size / self.speed if self.global_batch_size and self.speed else None
+        return (
+            self.global_batch_size / self.speed if self.global_batch_size and self.speed else None
+        )
 
     @property
     def val_loss(self) -> float | None:
@@ -87,13 +103,20 @@ class Entry:
     @property
     def input_share(self) -> float | None:
         """Share of a step's time that its input would take alone; None: not measured."""
-        headrooms = [headroom for run in self.runs if (headroom := run.metrics.get("input_headroom"))]
+        headrooms = [
+            headroom for run in self.runs if (headroom := run.metrics.get("input_headroom"))
+        ]
         return 1 / geometric_mean(headrooms) if headrooms else None
 
     @property
     def transfer_share(self) -> float | None:
-        """Mean share of a traced step in collectives, with waiting for others in a process; None: none was traced."""
-        shares = [share for run in self.runs if (share := run.metrics.get("transfer_share")) is not None]
+        """Mean share of a traced step in collectives, with waiting for others in a process; None.
+
+        None was traced.
+        """
+        shares = [
+            share for run in self.runs if (share := run.metrics.get("transfer_share")) is not None
+        ]
         return sum(shares) / len(shares) if shares else None
 
 
@@ -120,8 +143,12 @@ class Comparison:
     shares_cores: tuple[str, ...]  # setups whose replicas are logical devices of one processor
     references: tuple[dict[str, Any], ...]  # published for the recipes of the runs
     compared: tuple[str, ...] = ()  # of what must be equal: in which the setups differ on purpose
-    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by id, why runs are left out
-    machine_settings: Mapping[str, MachineSettings] = dataclasses.field(default_factory=dict)  # the user's, by name
+    unreadable: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # by id, why runs are left out
+    machine_settings: Mapping[str, MachineSettings] = dataclasses.field(
+        default_factory=dict
+    )  # the user's, by name
 
     @property
     def runs(self) -> list[RunBrief]:
@@ -153,22 +180,33 @@ def compare(
     Args:
         briefs: Runs that are over, of one recipe or of several that are to be compared.
         keys: Dotted keys that tell rows apart; None: all in which the runs differ.
-        settings: The rows, in their order; others, and all without it, come by network size and batch size.
+        settings: The rows, in their order; others, and all without it, come by network size and
+            batch size.
         setups: The columns, in their order; None: as they come.
         baseline: The setup that others are compared with; None: the first.
         failures: Configurations without a speed that have no run, or none that tells why.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
-        compared: Of what must be equal: in which setups may differ; of two backends, what is theirs by nature, too.
+        compared: Of what must be equal: in which setups may differ; of two backends, what is theirs
+            by nature, too.
 
     Returns:
         All but `unreadable` and `machine_settings`, which the caller may know.
     """
     name_of = name_alone if setups is None else setup_of
-    failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or (), name_of(brief))))]
+    failed = [
+        *failures,
+        *(
+            failure
+            for brief in briefs
+            if (failure := _failure_of(brief, keys or (), name_of(brief)))
+        ),
+    ]
     measured = [brief for brief in briefs if brief.speed]
     keys = list(differing_keys(measured) if keys is None else keys)
     names = name_columns(measured, is_planned=setups is not None)
-    setups = list(dict.fromkeys([*(setups or ()), *names.values(), *(failure.setup for failure in failed)]))
+    setups = list(
+        dict.fromkeys([*(setups or ()), *names.values(), *(failure.setup for failure in failed)])
+    )
     chosen = baseline if baseline in setups else (setups[0] if setups else "")
     grid: dict[str, tuple[dict[str, Any], dict[str, _Cell]]] = {}
 
@@ -180,7 +218,9 @@ def compare(
         cells_of(setting)
     num_planned = len(grid)
     for brief in measured:
-        cells_of({key: brief.settings.get(key) for key in keys})[names[brief.run_id]].runs.append(brief)
+        cells_of({key: brief.settings.get(key) for key in keys})[names[brief.run_id]].runs.append(
+            brief
+        )
     for failure in failed:
         cells_of(failure.setting)[failure.setup].failures.append(failure)
     by_recipe = {brief.recipe: brief.references for brief in briefs}
@@ -194,21 +234,34 @@ def compare(
         baseline=chosen,
         rows=(*rows[:num_planned], *sorted(rows[num_planned:], key=_row_order)),
         is_synthetic=any(brief.is_synthetic for brief in measured),
-        shares_cores=tuple(dict.fromkeys(names[brief.run_id] for brief in measured if brief.shares_cores)),
-        references=tuple(one for place, one in enumerate(published) if one not in published[:place]),
+        shares_cores=tuple(
+            dict.fromkeys(names[brief.run_id] for brief in measured if brief.shares_cores)
+        ),
+        references=tuple(
+            one for place, one in enumerate(published) if one not in published[:place]
+        ),
         compared=tuple(compared),
     )
 
 
 def _make_row(
-    setting: dict[str, Any], cells: Mapping[str, _Cell], baseline: str, compared: Collection[str], allows_unequal: bool
+    setting: dict[str, Any],
+    cells: Mapping[str, _Cell],
+    baseline: str,
+    compared: Collection[str],
+    allows_unequal: bool,
 ) -> Row:
     hosts = choose_hosts({setup: cell.runs for setup, cell in cells.items()})
-    entries = {setup: _make_entry(setup, cell, hosts[setup], allows_unequal) for setup, cell in cells.items()}
+    entries = {
+        setup: _make_entry(setup, cell, hosts[setup], allows_unequal)
+        for setup, cell in cells.items()
+    }
     base = entries[baseline].runs if entries else ()
     for setup, entry in entries.items():
         if base and entry.runs and setup != baseline:
-            unequal = find_unequal_settings(base[0].settings, entry.runs[0].settings, compared=compared)
+            unequal = find_unequal_settings(
+                base[0].settings, entry.runs[0].settings, compared=compared
+            )
             entries[setup] = dataclasses.replace(entry, unequal=unequal)
     sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
     batches = {entry.global_batch_size for entry in entries.values()} - {None}
@@ -226,7 +279,9 @@ def _make_entry(setup: str, cell: _Cell, host: str, allows_unequal: bool) -> Ent
     if cell.failures:
         outcome, reason = cell.failures[0].outcome, cell.failures[0].reason
     if not here:
-        return Entry(setup=setup, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
+        return Entry(
+            setup=setup, runs=(), speed=None, interval=None, outcome=outcome, reason=reason
+        )
     newest = max(here, key=lambda brief: brief.created).equals
     kept = [brief for brief in here if allows_unequal or brief.equals == newest]
     speeds = [brief.speed or math.nan for brief in kept]
@@ -247,19 +302,30 @@ def _judge(rows: Sequence[Row], baseline: str, allows_unequal: bool) -> list[Row
         (place, setup)
         for place, row in enumerate(rows)
         for setup, entry in row.entries.items()
-        if setup != baseline and entry.runs and row.entries[baseline].runs and (allows_unequal or not entry.unequal)
+        if setup != baseline
+        and entry.runs
+        and row.entries[baseline].runs
+        and (allows_unequal or not entry.unequal)
     ]
-    pairs = [(rows[place].entries[baseline].measured, rows[place].entries[setup].measured) for place, setup in places]
+    pairs = [
+        (rows[place].entries[baseline].measured, rows[place].entries[setup].measured)
+        for place, setup in places
+    ]
     judged = [dict(row.entries) for row in rows]
     for (place, setup), speedup in zip(places, judge_family(pairs), strict=True):
         judged[place][setup] = dataclasses.replace(judged[place][setup], speedup=speedup)
     for entries in judged:
         _share_scatter(entries, baseline)
-    return [dataclasses.replace(row, entries=entries) for row, entries in zip(rows, judged, strict=True)]
+    return [
+        dataclasses.replace(row, entries=entries) for row, entries in zip(rows, judged, strict=True)
+    ]
 
 
 def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
-    """Puts in intervals of speeds by the scatter that their ratios are judged by, the baseline's by the largest."""
+    """Sets the intervals of speeds by the scatter that judges their ratios.
+
+    The baseline's is set by the largest scatter.
+    """
     found = {setup: one.speedup and one.speedup.speed_half_widths for setup, one in entries.items()}
     halves = {setup: widths for setup, widths in found.items() if widths}
     widest = {setup: half for setup, (_, half) in halves.items()}
@@ -284,7 +350,10 @@ def _row_order(row: Row) -> tuple[float, float, str]:
 
 
 def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
-    """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 configurations"; "" of the only one."""
+    """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 configurations".
+
+    "" of the only one.
+    """
     keys = comparison.keys
     noun = "batch sizes" if keys == (BATCH_KEY,) else "configurations"
     if not rows[0].setting:

@@ -1,4 +1,4 @@
-"""Where one setup overtakes another along one key, and which values to measure to know it better."""
+"""Where one setup overtakes another along one key, and what to measure next."""
 
 import dataclasses
 import itertools
@@ -10,15 +10,16 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.judging import Speedup
 
-_NEAR = 1.1  # a gap between two values is narrowed until the larger is at most so many times the smaller
+# a gap between two values is narrowed until the larger is at most so many times the smaller
+_NEAR = 1.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Crossing:
     """Where both setups are equally fast.
 
-    `low` and `high` are the nearest values that were measured at which they differ measurably, in opposite directions;
-    `value` lies in between, read off the ratios there.
+    `low` and `high` are the nearest values that were measured at which they differ measurably, in
+    opposite directions; `value` lies in between, read off the ratios there.
     """
 
     value: float
@@ -33,7 +34,9 @@ class Crossover:
 
     key: str
     setups: tuple[str, str]
-    points: dict[int, Speedup]  # the second setup's speed over the first's, all values judged together
+    points: dict[
+        int, Speedup
+    ]  # the second setup's speed over the first's, all values judged together
     failures: dict[int, str]
     unequal: tuple[Difference, ...]  # between the setups, although it must be equal
 
@@ -50,7 +53,9 @@ class Crossover:
     @property
     def first_beyond(self) -> int | None:
         """The smallest value above all that were measured at which a run failed."""
-        return min((value for value in self.failures if value > max(self.points, default=0)), default=None)
+        return min(
+            (value for value in self.failures if value > max(self.points, default=0)), default=None
+        )
 
     @property
     def largest_fit(self) -> int | None:
@@ -67,10 +72,14 @@ def find_crossover(comparison: Comparison, second: str) -> Crossover:
         entries = [row.entries[setup] for setup in setups]
         failed = [entry for entry in entries if entry.outcome not in ("FINISHED", "MISSING")]
         if failed:
-            failures[value_of(row.setting[key])] = f"{failed[0].setup}: {failed[0].outcome}: {failed[0].reason}"
+            failures[value_of(row.setting[key])] = (
+                f"{failed[0].setup}: {failed[0].outcome}: {failed[0].reason}"
+            )
         elif speedup := entries[1].speedup:
             points[value_of(row.setting[key])] = speedup
-    unequal = next((row.entries[second].unequal for row in comparison.rows if row.entries[second].unequal), ())
+    unequal = next(
+        (row.entries[second].unequal for row in comparison.rows if row.entries[second].unequal), ()
+    )
     return Crossover(key=key, setups=setups, points=points, failures=failures, unequal=unequal)
 
 
@@ -80,10 +89,12 @@ def value_of(value: Any) -> int:
 
 
 def refine(found: Crossover, step: int) -> list[int]:
-    """Returns the values to measure next: the geometric middles of gaps in which the lead changes, or runs fail.
+    """Returns the values to measure next.
 
-    Where no difference is seen between the two values at which the lead changes, the outermost gaps between them are
-    narrowed. What changes twice between two values is not seen.
+    The geometric middles of gaps in which the lead changes, or runs fail.
+
+    Where no difference is seen between the two values at which the lead changes, the outermost gaps
+    between them are narrowed. What changes twice between two values is not seen.
 
     Args:
         found: So far.
@@ -96,19 +107,25 @@ def refine(found: Crossover, step: int) -> list[int]:
     if values and found.first_beyond:
         gaps.add((values[-1], found.first_beyond))
     wide = [(low, high) for low, high in gaps if high - low > step and high > _NEAR * low]
-    middles = {min(max(_round(math.sqrt(low * high), step), low + 1), high - 1) for low, high in wide}
+    middles = {
+        min(max(_round(math.sqrt(low * high), step), low + 1), high - 1) for low, high in wide
+    }
     return sorted(middle for middle in middles if middle % step == 0)
 
 
 def spread_values(low: int, high: int, step: int, num: int = 5) -> list[int]:
-    """Returns about so many multiples of a step, both ends among them, evenly spread on a logarithmic scale.
+    """Returns about `num` multiples of a step, evenly spread on a log scale.
+
+    Both ends are among them.
 
     Raises:
         ValueError: There are fewer than two.
     """
     first, last = -(-low // step) * step, high // step * step
     if low < 1 or first >= last:
-        raise ValueError(f"a range needs two or more multiples of {step}, from 1 on. Received: {low}..{high}.")
+        raise ValueError(
+            f"a range needs two or more multiples of {step}, from 1 on. Received: {low}..{high}."
+        )
     places = (first * (last / first) ** (index / (num - 1)) for index in range(num))
     return sorted({min(max(_round(place, step), first), last) for place in places})
 
@@ -122,8 +139,15 @@ def _lead(speedup: Speedup) -> int:
 
 
 def _read_crossing(points: Mapping[int, Speedup], low: int, high: int) -> Crossing:
-    """Reads a crossing off a straight line between the two ratios on both sides of 1, on logarithmic scales."""
-    logs = [(math.log(value), math.log(points[value].ratio)) for value in points if low <= value <= high]
+    """Interpolates where the ratio crosses 1, linearly on logarithmic scales.
+
+    The two ratios lie on both sides of 1.
+    """
+    logs = [
+        (math.log(value), math.log(points[value].ratio)) for value in points if low <= value <= high
+    ]
     (x, y), (next_x, next_y) = next((a, b) for a, b in itertools.pairwise(logs) if a[1] * b[1] <= 0)
     place = x - y * (next_x - x) / (next_y - y)
-    return Crossing(value=math.exp(place), low=low, high=high, second_leads_above=points[high].ratio > 1)
+    return Crossing(
+        value=math.exp(place), low=low, high=high, second_leads_above=points[high].ratio > 1
+    )

@@ -1,4 +1,7 @@
-"""What differs between two runs: first what must be equal for them to be compared, then results, then causes."""
+"""What differs between two runs.
+
+First what must be equal for them to be compared, then results, then causes.
+"""
 
 import dataclasses
 from typing import Any
@@ -45,7 +48,9 @@ class RunDifference:
     causes: dict[str, tuple[Difference, ...]]  # by "recipe", "placement", ...; none is empty
 
 
-def compare_runs(a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summary) -> RunDifference:
+def compare_runs(
+    a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summary
+) -> RunDifference:
     """Finds everything in which two runs, in whatever state, differ."""
     return RunDifference(
         a=_describe_side(a, a_summary, b_summary),
@@ -69,14 +74,20 @@ def _describe_side(result: RunResult, own: Summary, other: Summary) -> Side:
 
 
 def _find_results(a: Summary, b: Summary) -> tuple[ResultDifference, ...]:
-    """Returns the figures that differ. Sizes are causes; the parts of the time breakdown are neither."""
+    """Returns the figures that differ. Sizes are causes.
+
+    The parts of the time breakdown are neither.
+    """
     names = [
         name
         for name, metric in METRICS.items()
-        if metric.better != "neither" and (not name.startswith("breakdown/") or name == "breakdown/wall_seconds")
+        if metric.better != "neither"
+        and (not name.startswith("breakdown/") or name == "breakdown/wall_seconds")
     ]
     names.sort(key=lambda name: name != SPEED_METRIC)
-    pairs = [ResultDifference(name=name, a=a.metrics.get(name), b=b.metrics.get(name)) for name in names]
+    pairs = [
+        ResultDifference(name=name, a=a.metrics.get(name), b=b.metrics.get(name)) for name in names
+    ]
     return tuple(pair for pair in pairs if pair.a != pair.b)
 
 
@@ -91,7 +102,10 @@ def _find_causes(a: RunResult, b: RunResult) -> dict[str, tuple[Difference, ...]
 
 def _list_causes(result: RunResult) -> dict[str, dict[str, Any]]:
     tables = recipe_tables.to_tables(result.request.recipe)
-    for name in ("reference", "sweep"):  # published figures, and other runs, are no setting of this one
+    for name in (
+        "reference",
+        "sweep",
+    ):  # published figures, and other runs, are no setting of this one
         tables.pop(name, None)
     groups: dict[str, dict[str, Any]] = {
         "recipe": flatten({"name": result.request.recipe.name} | tables),

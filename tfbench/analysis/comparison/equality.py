@@ -1,6 +1,9 @@
-"""The settings of a run in one table, which of them must be equal for runs to be compared, and what of them is not.
+"""The settings of a run, and which must be equal for runs to be compared.
 
-A new setting is entered here alone: as a name of what must be equal, or of what is recorded beside the recipe.
+It also finds those that differ although they must not.
+
+A new setting is entered here alone: as a name of what must be equal, or of what is recorded beside
+the recipe.
 """
 
 import dataclasses
@@ -18,41 +21,68 @@ DIGESTS = ("model_digest", "dataset_digest")
 _FLOPS = ("flops_per_sample", "training_flops_per_sample")  # not known of every network
 # What was built, with the settings that change it where these differ.
 _CHANGED_BY = {
-    **dict.fromkeys(("num_parameters", "num_trainable_parameters", *_FLOPS), ("model", "dataset", "head")),
+    **dict.fromkeys(
+        ("num_parameters", "num_trainable_parameters", *_FLOPS), ("model", "dataset", "head")
+    ),
     **dict(zip(DIGESTS, (("model.name", "model.file"), ("dataset.name",)), strict=True)),
 }
 BUILT = tuple(_CHANGED_BY)
 # What is read back beside the recipe, by record: all of it must be equal.
 _RECORDED = {
     "settings": (
-        *("backend", "compiler", "precision", "tensor_float_32", "image_data_format", "intra_op_threads"),
-        *("inter_op_threads", "deterministic", "steps_per_execution", "xla_flags", "framework_variables"),
+        *(
+            "backend",
+            "compiler",
+            "precision",
+            "tensor_float_32",
+            "image_data_format",
+            "intra_op_threads",
+        ),
+        *(
+            "inter_op_threads",
+            "deterministic",
+            "steps_per_execution",
+            "xla_flags",
+            "framework_variables",
+        ),
         _SOFT_PLACEMENT,
     ),
     "environment": (
-        *("tensorflow_onednn", "thread_variables", *VERSIONS, "hostname", "cpu_model", "usable_cores"),
+        *(
+            "tensorflow_onednn",
+            "thread_variables",
+            *VERSIONS,
+            "hostname",
+            "cpu_model",
+            "usable_cores",
+        ),
         *("cpu_quota_cores", "niceness", "memory_limit_bytes", "start"),
     ),
 }
 MUST_BE_EQUAL = frozenset(
     {
         *("model", "dataset", "measurement.clock", "measurement.warmup_steps"),
-        *(f"training.{name}" for name in ("global_batch_size", "optimizer", "loss", "head", "data_on_device")),
+        *(
+            f"training.{name}"
+            for name in ("global_batch_size", "optimizer", "loss", "head", "data_on_device")
+        ),
         *(name for names in _RECORDED.values() for name in names),
         *BUILT,
     }
 )
 _WITHIN = tuple(f"{name}." for name in MUST_BE_EQUAL)
 _SECTIONS = ("model", "dataset", "training", "measurement")
-# What runs of two backends differ in by nature: the framework, what it calls a compiler, and settings of one alone.
+# What runs of two backends differ in by nature: the framework, what it calls a compiler, and
+# settings of one alone.
 OF_BACKENDS = (
     *("backend", "compiler", "tensorflow", "jax", "torch", "tensorflow_onednn", "xla_flags"),
     *(_SOFT_PLACEMENT, "start", *_FLOPS),
 )
-# What two machines differ in by nature, where machines are what is compared; not what was set on them, as threads.
+# What two machines differ in by nature, where machines are what is compared; not what was set on
+# them, as threads.
 OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memory_limit_bytes")
-# What does not keep machines from being compared: that, what their kernels and processors choose, and versions, which
-# are warnings.
+# What does not keep machines from being compared: that, what their kernels and processors choose,
+# and versions, which are warnings.
 BETWEEN_MACHINES = (*OF_MACHINES, "tensorflow_onednn", *VERSIONS)
 # How variables begin that are none of one framework alone.
 _READ_BY_ALL = ("CUDA_", "CUDNN_", "GLIBC_", "LD_PRELOAD", "MALLOC_", "NCCL_", "TCMALLOC_")
@@ -76,15 +106,20 @@ def find_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Differ
 def run_settings(result: RunResult) -> dict[str, Any]:
     """Returns all that decides what a run computes, and how fast, as plain values.
 
-    What its recipe asked for stands under dotted keys; what was read back, of machine and versions, and what was built
-    under names of their own. Of a run that never got so far these are missing.
+    What its recipe asked for stands under dotted keys; what was read back, of machine and versions,
+    and what was built under names of their own. Of a run that never got so far these are missing.
     """
     recipe = result.request.recipe
     tables = recipe_tables.to_tables(recipe)
     # A recipe may leave the compiler open, or name it.
-    values = flatten({name: tables[name] for name in _SECTIONS}) | {COMPILER_KEY: recipe.training.compiler_used}
+    values = flatten({name: tables[name] for name in _SECTIONS}) | {
+        COMPILER_KEY: recipe.training.compiler_used
+    }
     if result.dataset:  # a set may have been found with fewer samples than were published
-        values |= {"dataset.train_samples": result.dataset.train_samples, "dataset_digest": result.dataset.digest}
+        values |= {
+            "dataset.train_samples": result.dataset.train_samples,
+            "dataset_digest": result.dataset.digest,
+        }
     if result.model:
         values |= {name: getattr(result.model, name) for name in BUILT if name not in DIGESTS}
         values["model_digest"] = result.model.digest
@@ -92,8 +127,12 @@ def run_settings(result: RunResult) -> dict[str, Any]:
         if record := getattr(result, record_name):
             values |= {name: getattr(record, name) for name in names}
     if result.placement:
-        values["device_kinds"] = sorted({device.partition(":")[0] for device in result.placement.devices})
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        values["device_kinds"] = sorted(
+            {device.partition(":")[0] for device in result.placement.devices}
+        )
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
 
 
 def equal_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,8 +144,13 @@ def equal_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def find_unequal(a: RunResult, b: RunResult, *, compared: Collection[str] = ()) -> tuple[Difference, ...]:
-    """Returns what two runs differ in although it must be equal for their devices or strategies to be compared."""
+def find_unequal(
+    a: RunResult, b: RunResult, *, compared: Collection[str] = ()
+) -> tuple[Difference, ...]:
+    """Returns the differences of two runs that keep them from being compared.
+
+    These must be equal for devices or strategies to be compared.
+    """
     return find_unequal_settings(run_settings(a), run_settings(b), compared=compared)
 
 
@@ -115,17 +159,18 @@ def find_unequal_settings(
 ) -> tuple[Difference, ...]:
     """Returns what two runs differ in that must be equal, from their settings.
 
-    That is model, data, batch size, optimizer, loss and clock; what was built of them: parameters, FLOPs, the files of
-    own code and networks; all that changes what is computed for the same recipe (XLA, precision, layout, threads,
-    determinism, oneDNN); versions and machine. Soft placement must be equal between devices of one kind; tfbench
-    switches it off on the CPU alone, so that it is otherwise part of what is compared. Of runs of two backends, what
-    these differ in by nature is none of it.
+    That is model, data, batch size, optimizer, loss and clock; what was built of them: parameters,
+    FLOPs, the files of own code and networks; all that changes what is computed for the same recipe
+    (XLA, precision, layout, threads, determinism, oneDNN); versions and machine. Soft placement
+    must be equal between devices of one kind; tfbench switches it off on the CPU alone, so that it
+    is otherwise part of what is compared. Of runs of two backends, what these differ in by nature
+    is none of it.
 
     Args:
         a: Settings of a run.
         b: Of another.
-        compared: Names that may differ, since they are what is compared: "precision", "global_batch_size", or "model"
-            for all of its keys.
+        compared: Names that may differ, since they are what is compared: "precision",
+            "global_batch_size", or "model" for all of its keys.
     """
     one, other = equal_settings(a), equal_settings(b)
     pairs = {name: (one.get(name), other.get(name)) for name in {**one, **other}}
@@ -143,7 +188,11 @@ def find_unequal_settings(
     pairs = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     pairs = {name: pair for name, pair in pairs.items() if name not in _FLOPS or None not in pair}
     for name, causes in _CHANGED_BY.items():
-        if any(_is_within(key, cause) or _is_within(cause, key) for key in (*compared, *pairs) for cause in causes):
+        if any(
+            _is_within(key, cause) or _is_within(cause, key)
+            for key in (*compared, *pairs)
+            for cause in causes
+        ):
             pairs.pop(name, None)
     return tuple(
         Difference(name=name, a=first, b=second)
@@ -158,12 +207,17 @@ def backend_of(settings: Mapping[str, Any]) -> str:
 
 
 def flatten(value: object, prefix: str = "") -> dict[str, Any]:
-    """Returns tables within tables under dotted keys; in an array of tables these are their places. Empty ones go."""
+    """Returns tables within tables under dotted keys.
+
+    In an array of tables these are their places. Empty ones go.
+    """
     if isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value):
         value = dict(enumerate(value))
     if not isinstance(value, Mapping):
         return {prefix: value}
-    parts = [flatten(item, f"{prefix}.{key}" if prefix else str(key)) for key, item in value.items()]
+    parts = [
+        flatten(item, f"{prefix}.{key}" if prefix else str(key)) for key, item in value.items()
+    ]
     return {key: item for part in parts for key, item in part.items()}
 
 

@@ -1,13 +1,17 @@
-"""How sure a figure is: intervals over processes by Student's t, variances, and p-values of many comparisons at once.
+"""How sure a figure is.
 
-The unit is a process. Steps of one process share its memory layout, clocks and neighbours, so that a thousand of them
-say little more of the next process than one does. Times and speeds are positive and err by factors, so their logarithms
-are taken: their mean is the logarithm of the geometric mean, which is the median where they spread alike to both sides.
+Intervals over processes by Student's t, variances, and p-values of many comparisons at once.
 
-Sources: Student, "The probable error of a mean" (Biometrika 1908); over processes, and not over iterations within one:
-Georges, Buytaert and Eeckhout, "Statistically rigorous Java performance evaluation" (OOPSLA 2007), which take the t
-distribution wherever there are few of them. What it covers is simulated in `benchmarks/coverage.py`. Many comparisons:
-Holm, "A simple sequentially rejective multiple test procedure" (Scandinavian Journal of Statistics 1979).
+The unit is a process. Steps of one process share its memory layout, clocks and neighbours, so that
+a thousand of them say little more of the next process than one does. Times and speeds are positive
+and err by factors, so their logarithms are taken: their mean is the logarithm of the geometric
+mean, which is the median where they spread alike to both sides.
+
+Sources: Student, "The probable error of a mean" (Biometrika 1908); over processes, and not over
+iterations within one: Georges, Buytaert and Eeckhout, "Statistically rigorous Java performance
+evaluation" (OOPSLA 2007), which take the t distribution wherever there are few of them. What it
+covers is simulated in `benchmarks/coverage.py`. Many comparisons: Holm, "A simple sequentially
+rejective multiple test procedure" (Scandinavian Journal of Statistics 1979).
 """
 
 import dataclasses
@@ -32,8 +36,9 @@ REPEATED_METRICS = (
 class Interval:
     """Where the typical value of a process lies, in the unit of the values.
 
-    `center` is the mean that `low` and `high` lie around: the geometric one, of accuracies the arithmetic one. The
-    ratio of two setups is that of their geometric means, so that a reader who divides two such speeds gets it.
+    `center` is the mean that `low` and `high` lie around: the geometric one, of accuracies the
+    arithmetic one. The ratio of two setups is that of their geometric means, so that a reader who
+    divides two such speeds gets it.
     """
 
     center: float
@@ -48,7 +53,9 @@ class Interval:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Returns what intervals and ratios of times, speeds or sizes are centred at; of equal values exactly that value.
+    """Returns what intervals and ratios of times, speeds or sizes are centred at.
+
+    Of equal values exactly that value.
 
     Args:
         values: At least one, positive.
@@ -57,7 +64,9 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def log_interval(values: Sequence[float]) -> Interval | None:
-    """Returns the interval of times, speeds or sizes: exp(m -/+ t s / sqrt(n)), m and s those of the logarithms.
+    """Returns the interval of times, speeds or sizes.
+
+    Exp(m -/+ t s / sqrt(n)), m and s those of the logarithms.
 
     Args:
         values: One a process, positive, in any unit.
@@ -79,10 +88,13 @@ def interval_around(center: float, half_width: float, num: int) -> Interval:
 
 
 def accuracy_interval(values: Sequence[float]) -> Interval | None:
-    """Returns the interval of accuracies: m -/+ t s / sqrt(n), cut off at 0 and 1, beyond which no accuracy lies.
+    """Returns the interval of accuracies.
+
+    M -/+ t s / sqrt(n), cut off at 0 and 1, beyond which no accuracy lies.
 
     Args:
-        values: One a process, of different seeds: runs of one seed repeat one training, and say nothing of the next.
+        values: One a process, of different seeds: runs of one seed repeat one training, and say
+            nothing of the next.
 
     Returns:
         None for fewer than two values.
@@ -90,7 +102,9 @@ def accuracy_interval(values: Sequence[float]) -> Interval | None:
     if len(values) < 2:
         return None
     mean, half = _mean_and_half_width(values)
-    return Interval(center=mean, low=max(0.0, mean - half), high=min(1.0, mean + half), num=len(values))
+    return Interval(
+        center=mean, low=max(0.0, mean - half), high=min(1.0, mean + half), num=len(values)
+    )
 
 
 def t_quantile(degrees_of_freedom: float) -> float:
@@ -105,11 +119,13 @@ def _mean_and_half_width(values: Sequence[float]) -> tuple[float, float]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Returns adjusted p-values, in the order given: what is at most 0.05 is told apart in a family that errs in 5 %.
+    """Returns adjusted p-values, in the order given.
 
-    Of sixteen equal setups, one test each at 5 % calls one different in more than half of the cases. Holm's adjustment
-    keeps the chance that any true null hypothesis of a family is rejected at the level, however the tests depend on
-    each other.
+    What is at most 0.05 is told apart in a family that errs in 5 %.
+
+    Of sixteen equal setups, one test each at 5 % calls one different in more than half of the
+    cases. Holm's adjustment keeps the chance that any true null hypothesis of a family is rejected
+    at the level, however the tests depend on each other.
 
     Args:
         p_values: One for each comparison of the family, from 0 to 1.
@@ -124,7 +140,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Estimate:
-    """A variance of logarithms, and how many degrees of freedom it rests on; 0: nothing is known."""
+    """A variance of logarithms, and how many degrees of freedom it rests on; 0.
+
+    Nothing is known.
+    """
 
     variance: float
     degrees_of_freedom: float
@@ -141,8 +160,9 @@ class Estimate:
 
 UNKNOWN = Estimate(0.0, 0.0)
 
-# Of so many normal values without the one farthest off: the share of the variance that is left in the mean, and the
-# degrees of freedom of what is left; `benchmarks/judging.py --shares` simulates them.
+# Of so many normal values without the one farthest off: the share of the variance that is left in
+# the mean, and the degrees of freedom of what is left; `benchmarks/judging.py --shares` simulates
+# them.
 _WITHOUT_FARTHEST = {
     3: (0.173, 0.79),
     4: (0.363, 1.55),
@@ -163,9 +183,12 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def estimate_without_farthest(values: Sequence[float]) -> Estimate:
-    """Returns the variance by all values but the one farthest off, so that one disturbed run does not count.
+    """Returns the variance of all values but the one farthest off.
 
-    Of two values neither is the farther one, and among more than ten one says little: these are taken whole.
+    So one disturbed run does not count.
+
+    Of two values neither is the farther one, and among more than ten one says little: these are
+    taken whole.
     """
     if len(values) not in _WITHOUT_FARTHEST:
         return estimate(values)
@@ -175,15 +198,20 @@ def estimate_without_farthest(values: Sequence[float]) -> Estimate:
 
 
 def merge_estimates(estimates: Sequence[Estimate]) -> Estimate:
-    """Returns several estimates of one variance as one: their mean, weighed by degrees of freedom."""
+    """Returns several estimates of one variance as one.
+
+    Their mean, weighed by degrees of freedom.
+    """
     degrees = sum(one.degrees_of_freedom for one in estimates)
     if not degrees:
         return UNKNOWN
-    return Estimate(sum(one.variance * one.degrees_of_freedom for one in estimates) / degrees, degrees)
+    return Estimate(
+        sum(one.variance * one.degrees_of_freedom for one in estimates) / degrees, degrees
+    )
 
 
 def add_estimates(terms: Sequence[tuple[Estimate, float]]) -> Estimate:
-    """Returns the sum of estimates times weights, with the degrees of freedom that Welch gives it."""
+    """Returns a weighted sum of estimates, with Welch's degrees of freedom."""
     if not all(known.degrees_of_freedom for known, _ in terms):
         return UNKNOWN
     shares = [(known.times(weight).variance, known.degrees_of_freedom) for known, weight in terms]
@@ -194,15 +222,23 @@ def add_estimates(terms: Sequence[tuple[Estimate, float]]) -> Estimate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
-    """One figure over several runs, at least one; `values` in the order of the runs, in the unit of the metric."""
+    """One figure over several runs, at least one.
+
+    `values` in the order of the runs, in the unit of the metric.
+    """
 
     metric: str
     values: tuple[float, ...]
-    interval: Interval | None  # None: too few values, or values that tell nothing of another process
+    interval: (
+        Interval | None
+    )  # None: too few values, or values that tell nothing of another process
 
     @property
     def center(self) -> float:
-        """The mean that an interval lies around: the geometric one of times, speeds and sizes, which err by factors."""
+        """The mean that an interval lies around.
+
+        The geometric one of times, speeds and sizes, which err by factors.
+        """
         is_geometric = self.metric != "val_accuracy" and min(self.values) > 0
         return geometric_mean(self.values) if is_geometric else statistics.fmean(self.values)
 
@@ -218,7 +254,9 @@ class RepeatsSummary:
     varies_seed: bool
     is_synthetic: bool
     was_interrupted: bool
-    precision: float | None  # half-width asked for, as a share of the mean; None: the number of runs was
+    precision: (
+        float | None
+    )  # half-width asked for, as a share of the mean; None: the number of runs was
     reached: bool | None  # whether it was, None where none was asked for
     spreads: tuple[Spread, ...]
     rejections: tuple[str, ...] = ()  # of runs that never began
@@ -229,14 +267,18 @@ def find_spreads(summaries: Sequence[Summary], *, varies_seed: bool) -> tuple[Sp
 
     Args:
         summaries: Of the runs that finished.
-        varies_seed: Whether each run had a seed of its own. Otherwise all learn the same, up to the order in which
-            threads add, and the accuracy gets no interval.
+        varies_seed: Whether each run had a seed of its own. Otherwise all learn the same, up to the
+            order in which threads add, and the accuracy gets no interval.
     """
     spreads = []
     for name in REPEATED_METRICS:
         found = [value for summary in summaries if (value := summary.metrics.get(name)) is not None]
         if found:
-            spreads.append(Spread(metric=name, values=tuple(found), interval=_interval(name, found, varies_seed)))
+            spreads.append(
+                Spread(
+                    metric=name, values=tuple(found), interval=_interval(name, found, varies_seed)
+                )
+            )
     return tuple(spreads)
 
 

@@ -1,31 +1,37 @@
 """Whether one setup is faster than another: the one rule that every command judges by.
 
-**What is compared.** Logarithms of speeds. Where both setups ran in two or more common rounds, the ratio of each of
-these; otherwise the geometric means of all runs of either. One run against many counts as one.
+**What is compared.** Logarithms of speeds. Where both setups ran in two or more common rounds, the
+ratio of each of these; otherwise the geometric means of all runs of either. One run against many
+counts as one.
 
-**By which variance.** That of the rounds' ratios, or of either setup's runs, is estimated twice: from the runs
-themselves, and with what the comparison's other settings show. Since settings scatter unlike each other, those count
-little: *alone* they fill up to `LEAST` degrees of freedom, *together* they count for `MOST_BORROWED` at most. Each
-lends what its runs show without the farthest of them, so that a disturbed run hides no difference elsewhere. Neither
-estimate is less than what the runs themselves show. The interval is Student's t (Welch's where either setup has a
-variance of its own) by whichever is wider, so that it holds for a noisy setting, too. A single run is judged by the
-other settings of its setup, and else not at all.
+**By which variance.** That of the rounds' ratios, or of either setup's runs, is estimated twice:
+from the runs themselves, and with what the comparison's other settings show. Since settings scatter
+unlike each other, those count little: *alone* they fill up to `LEAST` degrees of freedom,
+*together* they count for `MOST_BORROWED` at most. Each lends what its runs show without the
+farthest of them, so that a disturbed run hides no difference elsewhere. Neither estimate is less
+than what the runs themselves show. The interval is Student's t (Welch's where either setup has a
+variance of its own) by whichever is wider, so that it holds for a noisy setting, too. A single run
+is judged by the other settings of its setup, and else not at all.
 
-**How many times.** A comparison over many settings asks many questions: it calls faster or slower what Holm's
-correction leaves of them by the variance *together*, and what its own interval supports. So at most about one
-comparison of equals in twenty says anything false, also where settings scatter unlike each other. The interval beside
-each ratio stays that of the one question; where it alone excludes 1, the difference is suggested, and no more.
+**How many times.** A comparison over many settings asks many questions: it calls faster or slower
+what Holm's correction leaves of them by the variance *together*, and what its own interval
+supports. So at most about one comparison of equals in twenty says anything false, also where
+settings scatter unlike each other. The interval beside each ratio stays that of the one question;
+where it alone excludes 1, the difference is suggested, and no more.
 
-**Between machines.** Each was measured in a session or a few, and its level drifts from one session to the next, which
-runs of one session do not show. So the ratio of two machines has the variance of two levels on top.
+**Between machines.** Each was measured in a session or a few, and its level drifts from one session
+to the next, which runs of one session do not show. So the ratio of two machines has the variance of
+two levels on top.
 
 What this costs and finds is simulated in `benchmarks/judging.py`.
 
-Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
-(Biometrika 1947); Holm (1979), see `intervals`; what settings lend each other: Smyth, "Linear models and empirical
-Bayes methods for assessing differential expression in microarray experiments" (2004), with a fixed prior weight here;
-a scatter without the farthest value: Rousseeuw, "Multivariate estimation with high breakdown point" (1985); what may be
-called equal: Schuirmann, "A comparison of the two one-sided tests procedure and the power approach" (1987).
+Sources: Welch, "The generalization of 'Student's' problem when several different population
+variances are involved" (Biometrika 1947); Holm (1979), see `intervals`; what settings lend each
+other: Smyth, "Linear models and empirical Bayes methods for assessing differential expression in
+microarray experiments" (2004), with a fixed prior weight here; a scatter without the farthest
+value: Rousseeuw, "Multivariate estimation with high breakdown point" (1985); what may be called
+equal: Schuirmann, "A comparison of the two one-sided tests procedure and the power approach"
+(1987).
 """
 
 import dataclasses
@@ -47,15 +53,18 @@ from tfbench.analysis.comparison.intervals import (
 Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
 Finding = Literal["faster", "slower", "no measurable difference", "too noisy to tell", "not judged"]
 
-# An interval from 0.8 to 1.25 is what studies ask for before they call two things equivalent (Schuirmann 1987).
+# An interval from 0.8 to 1.25 is what studies ask for before they call two things equivalent
+# (Schuirmann 1987).
 EQUAL_WITHIN = 1.25
 
 ALPHA = 1 - CONFIDENCE
-# Simulated: with more borrowed, tables whose settings scatter unlike each other are wrong too often; with less, less is
-# found. With a higher least, the intervals of noisy settings hold too rarely.
+# Simulated: with more borrowed, tables whose settings scatter unlike each other are wrong too
+# often; with less, less is found. With a higher least, the intervals of noisy settings hold too
+# rarely.
 MOST_BORROWED = 5.5
 LEAST = 2.75
-# By which the level of a machine scatters between sessions: 2 % on a quiet machine, more on a shared one.
+# By which the level of a machine scatters between sessions: 2 % on a quiet machine, more on a
+# shared one.
 SESSION_SCATTER = 0.03
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
@@ -64,8 +73,8 @@ _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 class Speedup:
     """The second setup's speed over the first's, and what may be said of it.
 
-    `low` and `high` bound the ratio of this one setting, by all that is known of how runs scatter; None: nothing is.
-    `judgement` is what the whole family of comparisons supports.
+    `low` and `high` bound the ratio of this one setting, by all that is known of how runs scatter;
+    None: nothing is. `judgement` is what the whole family of comparisons supports.
     """
 
     ratio: float
@@ -78,7 +87,8 @@ class Speedup:
     family_p_value: float | None
     num_family: int  # comparisons that were judged together
     judgement: Judgement
-    # Half of the intervals of the logarithms of both speeds, by the same scatter as that of the ratio.
+    # Half of the intervals of the logarithms of both speeds, by the same scatter as that of the
+    # ratio.
     speed_half_widths: tuple[float, float] | None = None
 
     @property
@@ -93,33 +103,50 @@ class Speedup:
 
     @property
     def is_too_noisy(self) -> bool:
-        """Whether nothing is shown since the interval is wide, not since the setups are about equally fast."""
-        if self.judgement != "no measurable difference" or self.excludes_one or self.low is None or self.high is None:
+        """Whether nothing is shown because the interval is wide.
+
+        It is not so where the setups are about equally fast.
+        """
+        if (
+            self.judgement != "no measurable difference"
+            or self.excludes_one
+            or self.low is None
+            or self.high is None
+        ):
             return False
         return self.high > EQUAL_WITHIN or self.low < 1 / EQUAL_WITHIN
 
     @property
     def finding(self) -> Finding:
-        """The judgement as people are told it: no difference that was seen may be one that could not be."""
+        """The judgement as people are told it.
+
+        No difference that was seen may be one that could not be.
+        """
         return "too noisy to tell" if self.is_too_noisy else self.judgement
 
     @property
     def noise_limit(self) -> float | None:
-        """The relative difference that these runs would not show, 0.02 for 2 %: half of the interval."""
+        """The relative difference that these runs would not show, 0.02 for 2 %.
+
+        Half of the interval.
+        """
         return None if self.high is None else math.expm1(math.log(self.high / self.ratio))
 
 
 def describe_ratio(one: Speedup) -> str:
     """Returns "0.68x [0.59, 0.77]", the ratio alone where it has no interval."""
-    return f"{one.ratio:.2f}x" + ("" if one.low is None or one.high is None else f" [{one.low:.2f}, {one.high:.2f}]")
+    return f"{one.ratio:.2f}x" + (
+        "" if one.low is None or one.high is None else f" [{one.low:.2f}, {one.high:.2f}]"
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Runs:
     """Runs of one setup at one setting, alike in all but their process.
 
-    `speeds` are positive, in any unit, all of the machine `host`. `rounds` says for each run in which round of which
-    sweep it took its turn, None if in none; runs of both setups pair where these are equal.
+    `speeds` are positive, in any unit, all of the machine `host`. `rounds` says for each run in
+    which round of which sweep it took its turn, None if in none; runs of both setups pair where
+    these are equal.
     """
 
     setup: str
@@ -149,9 +176,12 @@ _LEVEL = _Known(_LEVEL_VARIANCE, _LEVEL_VARIANCE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Difference:
-    """The logarithm of a ratio; its variance is the sum of `terms`, each an estimate times a weight.
+    """The logarithm of a ratio.
 
-    `sides` are the variances of the logarithms of both speeds, which add up to it within one machine.
+    Its variance is the sum of `terms`, each an estimate times a weight.
+
+    `sides` are the variances of the logarithms of both speeds, which add up to it within one
+    machine.
     """
 
     value: float
@@ -162,11 +192,19 @@ class _Difference:
 
     def squared_errors(self) -> _Known:
         """Returns the variance of the value."""
-        return _Known(*(add_estimates([(known[kind], weight) for known, weight in self.terms]) for kind in (0, 1)))
+        return _Known(
+            *(
+                add_estimates([(known[kind], weight) for known, weight in self.terms])
+                for kind in (0, 1)
+            )
+        )
 
 
 def judge(first: Runs, second: Runs) -> Speedup:
-    """Says how fast the second of two setups is beside the first, as the only question that is asked."""
+    """Says how fast the second of two setups is beside the first.
+
+    It is the only question asked, so that nothing is corrected for others.
+    """
     return judge_family([(first, second)])[0]
 
 
@@ -174,12 +212,15 @@ def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
     """Says for each pair how fast its second setup is beside its first; all are asked at once.
 
     Args:
-        pairs: At least one run of either setup in each. Settings with the same setups lend each other their variance.
+        pairs: At least one run of either setup in each. Settings with the same setups lend each
+            other their variance.
     """
     pools = _Pools(pairs)
     differences = [_find_difference(first, second, pools) for first, second in pairs]
     errors = [difference.squared_errors() for difference in differences]
-    p_values = [_p_value(one.value, error.together) for one, error in zip(differences, errors, strict=True)]
+    p_values = [
+        _p_value(one.value, error.together) for one, error in zip(differences, errors, strict=True)
+    ]
     known = [p_value for p_value in p_values if p_value is not None]
     adjusted = iter(holm(known))
     return [
@@ -189,7 +230,10 @@ def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
 
 
 class _Pools:
-    """What the settings of a comparison say of each other: how runs of one setup scatter, or ratios of two setups."""
+    """What the settings of a comparison say of each other.
+
+    How runs of one setup scatter, or ratios of two setups.
+    """
 
     def __init__(self, pairs: Sequence[tuple[Runs, Runs]]) -> None:
         self._known: dict[Hashable, list[tuple[Estimate, Estimate]]] = {}  # of its own, and to lend
@@ -199,12 +243,17 @@ class _Pools:
             if len(ratios) >= 2:
                 self._learn((first.setup, second.setup), ratios)
                 continue
-            for runs in {first, second} - seen:  # a baseline stands beside several setups, and counts once
+            for runs in {
+                first,
+                second,
+            } - seen:  # a baseline stands beside several setups, and counts once
                 seen.add(runs)
                 self._learn(runs.setup, _logs(runs))
 
     def _learn(self, name: Hashable, values: Sequence[float]) -> None:
-        self._known.setdefault(name, []).append((estimate(values), estimate_without_farthest(values)))
+        self._known.setdefault(name, []).append(
+            (estimate(values), estimate_without_farthest(values))
+        )
 
     def settle(self, name: Hashable, own: Estimate) -> _Known:
         """Returns the variances to judge by, of a setup or a pair of setups.
@@ -218,7 +267,9 @@ class _Pools:
         lent = merge_estimates([to_lend for _, to_lend in others])
         known = []
         for most in (max(0.0, LEAST - own.degrees_of_freedom), MOST_BORROWED):
-            merged = merge_estimates([own, Estimate(lent.variance, min(lent.degrees_of_freedom, most))])
+            merged = merge_estimates(
+                [own, Estimate(lent.variance, min(lent.degrees_of_freedom, most))]
+            )
             known.append(Estimate(max(merged.variance, own.variance), merged.degrees_of_freedom))
         return _Known(*known)
 
@@ -235,10 +286,17 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
             num=num,
             is_paired=True,
         )
-    one, other = ((pools.settle(runs.setup, estimate(_logs(runs))), 1 / len(runs.speeds)) for runs in (first, second))
+    one, other = (
+        (pools.settle(runs.setup, estimate(_logs(runs))), 1 / len(runs.speeds))
+        for runs in (first, second)
+    )
     return _Difference(
         value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
-        terms=(one, other) if first.host == second.host else (one, other, (_LEVEL, 1.0), (_LEVEL, 1.0)),
+        terms=(
+            (one, other)
+            if first.host == second.host
+            else (one, other, (_LEVEL, 1.0), (_LEVEL, 1.0))
+        ),
         sides=(one, other),
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,
@@ -256,7 +314,10 @@ def _logs(runs: Runs) -> list[float]:
 
 
 def _p_value(value: float, squared_error: Estimate) -> float | None:
-    """Returns how often chance alone gives a value as far from 0, by Student's t; None if nothing tells."""
+    """Returns how often chance alone gives a value as far from 0, by Student's t.
+
+    None if nothing tells.
+    """
     from scipy.special import stdtr  # scipy.stats takes half a second to import
 
     if not squared_error.degrees_of_freedom:
@@ -265,10 +326,14 @@ def _p_value(value: float, squared_error: Estimate) -> float | None:
         return 1.0
     if not squared_error.variance:
         return 0.0
-    return 2 * float(stdtr(squared_error.degrees_of_freedom, -abs(value) / math.sqrt(squared_error.variance)))
+    return 2 * float(
+        stdtr(squared_error.degrees_of_freedom, -abs(value) / math.sqrt(squared_error.variance))
+    )
 
 
-def _describe(difference: _Difference, errors: _Known, adjusted: float | None, num_family: int) -> Speedup:
+def _describe(
+    difference: _Difference, errors: _Known, adjusted: float | None, num_family: int
+) -> Speedup:
     value, half, p_value, family_p_value = difference.value, None, None, None
     judgement: Judgement = "not judged"
     degrees = errors.together.degrees_of_freedom
@@ -276,7 +341,10 @@ def _describe(difference: _Difference, errors: _Known, adjusted: float | None, n
     if adjusted is not None:
         half, degrees = _widest(errors)
         p_value = max(_p_value(value, one) or 0.0 for one in errors)
-        sides = ([add_estimates([(kind, weight)]) for kind in known] for known, weight in difference.sides)
+        sides = (
+            [add_estimates([(kind, weight)]) for kind in known]
+            for known, weight in difference.sides
+        )
         one, other = (_widest(side)[0] for side in sides)
         speed_half_widths = (one, other)
         family_p_value = max(adjusted, p_value)
@@ -299,5 +367,10 @@ def _describe(difference: _Difference, errors: _Known, adjusted: float | None, n
 
 
 def _widest(errors: Iterable[Estimate]) -> tuple[float, float]:
-    """Returns half of the widest interval that estimates of one variance give, and its degrees of freedom."""
-    return max(((one.half_width, one.degrees_of_freedom) for one in errors), key=lambda width: width[0])
+    """Returns the half-width of the widest interval, and its degrees of freedom.
+
+    The estimates are all of one variance.
+    """
+    return max(
+        ((one.half_width, one.degrees_of_freedom) for one in errors), key=lambda width: width[0]
+    )

@@ -2,8 +2,8 @@
 
 Of energy only what was measured counts, and only of the same parts of a machine.
 
-Machines are not judged against each other: rounds of two of them do not pair, since what slows the one says nothing of
-the other. The lowest figure is named as it was measured.
+Machines are not judged against each other: rounds of two of them do not pair, since what slows the
+one says nothing of the other. The lowest figure is named as it was measured.
 """
 
 import dataclasses
@@ -47,7 +47,10 @@ Measure = Callable[[MachineSetup], float | None]  # of which less is better
 
 
 def list_setups(comparison: Comparison) -> list[MachineSetup]:
-    """Returns for each setting what its machines have, the fastest of each first; nothing where all runs are of one."""
+    """Returns for each setting what its machines have, the fastest of each first.
+
+    Nothing where all runs are of one.
+    """
     found: list[MachineSetup] = []
     if len({machine_of(run) for run in comparison.runs}) < 2:
         return found
@@ -56,7 +59,9 @@ def list_setups(comparison: Comparison) -> list[MachineSetup]:
         entries = [entry for entry in measured if all(run.num_machines == 1 for run in entry.runs)]
         own = [_measure(row, entry, comparison.machine_settings) for entry in entries]
         machines = list(dict.fromkeys(one.machine for one in own))
-        found += sorted(own, key=lambda one: (machines.index(one.machine), -(one.entry.speed or 0.0)))
+        found += sorted(
+            own, key=lambda one: (machines.index(one.machine), -(one.entry.speed or 0.0))
+        )
     return found
 
 
@@ -71,13 +76,19 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
     setups = list_setups(comparison)
     measures: tuple[tuple[str, Measure, Callable[[MachineSetup], object]], ...] = (
         ("Fastest machine", lambda one: one.entry.step_seconds, lambda one: None),
-        ("Cheapest machine for the steps of an epoch", lambda one: one.epoch_cost, lambda one: one.currency),
+        (
+            "Cheapest machine for the steps of an epoch",
+            lambda one: one.epoch_cost,
+            lambda one: one.currency,
+        ),
         ("Least energy for an epoch", lambda one: one.epoch_joules, _parts_beside_gpus),
     )
     for title, measure, unit in measures:
         found: dict[str, list[Row]] = {}
         for row in comparison.rows:
-            if best := _find_best([one for one in setups if one.row is row], measure, unit, comparison):
+            if best := _find_best(
+                [one for one in setups if one.row is row], measure, unit, comparison
+            ):
                 found.setdefault(f"{best.machine} by {bare_setup(best.entry)}", []).append(row)
         if found:
             told = [f"{name}{describe_where(rows, comparison)}" for name, rows in found.items()]
@@ -86,41 +97,69 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
 
 def spans_machines(comparison: Comparison) -> bool:
     """Says whether a ratio is of two machines."""
-    places = [(row.entries[comparison.baseline], entry) for row in comparison.rows for entry in row.entries.values()]
+    places = [
+        (row.entries[comparison.baseline], entry)
+        for row in comparison.rows
+        for entry in row.entries.values()
+    ]
     return any(base.host != entry.host for base, entry in places if entry.speedup)
 
 
 def machine_caveats(comparison: Comparison) -> Iterator[str]:
-    """Yields in which versions machines differ, how far levels drift, and if settings that name none ran on several."""
+    """Yields caveats on machines' versions, drifting levels and mixed hosts.
+
+    Hosts are mixed where settings that name none ran on several.
+    """
     differing = []
     for name in VERSIONS:
         having: dict[str, dict[str, None]] = {}
         for run in comparison.runs:
             if version := run.settings.get(name):
                 having.setdefault(version, {})[machine_of(run)] = None
-        if len(having) > 1 and len({machine for machines in having.values() for machine in machines}) > 1:
-            told = (f"{version} on {join_words([*machines])}" for version, machines in having.items())
+        if (
+            len(having) > 1
+            and len({machine for machines in having.values() for machine in machines}) > 1
+        ):
+            told = (
+                f"{version} on {join_words([*machines])}" for version, machines in having.items()
+            )
             differing.append(f"{name} {', '.join(told)}")
     if differing:
-        yield f"Machines have different versions, which may explain differences in speed: {'; '.join(differing)}."
+        yield (
+            "Machines have different versions, which may explain differences in speed:"
+            f" {'; '.join(differing)}."
+        )
     if spans_machines(comparison):
-        drift = f"{100 * SESSION_SCATTER:.0f} % from one session to the next, which more rounds do not show"
+        drift = (
+            f"{100 * SESSION_SCATTER:.0f} % from one session to the next, which more rounds do not"
+            " show"
+        )
         yield f"Ratios between machines, not speeds, allow for levels that drift by {drift}."
     hosts: dict[str, None] = {}
     for row in comparison.rows:
-        own = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.setup)}
+        own = {
+            entry.host
+            for entry in row.entries.values()
+            if entry.runs and not machine_in(entry.setup)
+        }
         hosts |= dict.fromkeys(own if len(own) == 1 else ())
     if len(hosts) > 1:
-        yield f"Configurations ran on several machines, which may explain differences: {join_words([*hosts])}."
+        yield (
+            "Configurations ran on several machines, which may explain differences:"
+            f" {join_words([*hosts])}."
+        )
 
 
 def _find_best(
-    setups: Sequence[MachineSetup], measure: Measure, unit: Callable[[MachineSetup], object], comparison: Comparison
+    setups: Sequence[MachineSetup],
+    measure: Measure,
+    unit: Callable[[MachineSetup], object],
+    comparison: Comparison,
 ) -> MachineSetup | None:
     """Returns the setup with the lowest figure.
 
-    None where there is no other machine, or figures have no common measure: runs that differ in what must be equal on
-    any machine, currencies, energy with processors and without.
+    None where there is no other machine, or figures have no common measure: runs that differ in
+    what must be equal on any machine, currencies, energy with processors and without.
     """
     figures = [(value, one) for one in setups if (value := measure(one))]
     known = [one for _, one in sorted(figures, key=lambda figure: figure[0])]
@@ -128,20 +167,33 @@ def _find_best(
     if not others or len({unit(one) for one in known}) > 1:
         return None
     settings, compared = known[0].entry.runs[0].settings, (*comparison.compared, *BETWEEN_MACHINES)
-    if any(find_unequal_settings(settings, one.entry.runs[0].settings, compared=compared) for one in others):
+    if any(
+        find_unequal_settings(settings, one.entry.runs[0].settings, compared=compared)
+        for one in others
+    ):
         return None
     return known[0]
 
 
 def _parts_beside_gpus(setup: MachineSetup) -> frozenset[str]:
-    """Returns of what, beside the GPUs in use, its energy is: without the processors' it is no whole."""
+    """Returns of what, beside the GPUs in use, its energy is.
+
+    Without the processors' it is no whole.
+    """
     return frozenset(energy_parts(setup.entry)) - {"gpu"}
 
 
 def _measure(row: Row, entry: Entry, settings: Mapping[str, MachineSettings]) -> MachineSetup:
-    """Returns an entry's figures; its price is the user's, else the newest recipe's for an instance of this name."""
+    """Returns an entry's figures.
+
+    Its price is the user's, else the newest recipe's for an instance of this name.
+    """
     newest = max(entry.runs, key=lambda run: run.created)
-    names, samples, per_joule = (machine_of(newest), entry.host), newest.train_samples, samples_per_joule(entry)
+    names, samples, per_joule = (
+        (machine_of(newest), entry.host),
+        newest.train_samples,
+        samples_per_joule(entry),
+    )
     cost, own = newest.cost, next((settings[name] for name in names if name in settings), None)
     price = cost.get("price_per_hour") or None if cost.get("instance") in names else None
     return MachineSetup(
@@ -156,7 +208,10 @@ def _measure(row: Row, entry: Entry, settings: Mapping[str, MachineSettings]) ->
 
 
 def samples_per_joule(entry: Entry) -> float | None:
-    """Returns the geometric mean over an entry's runs; None unless all of them have it, of the same parts."""
+    """Returns the geometric mean over an entry's runs.
+
+    None unless all of them have it, of the same parts.
+    """
     values = [run.metrics.get("samples_per_joule") for run in entry.runs]
     known = [value for value in values if value]
     is_known = known and len(known) == len(values) and energy_parts(entry)
@@ -164,7 +219,10 @@ def samples_per_joule(entry: Entry) -> float | None:
 
 
 def energy_parts(entry: Entry) -> tuple[Part, ...]:
-    """Returns what of the machine the energy of an entry is of; nothing if it has none, or its runs are of several."""
+    """Returns what of the machine the energy of an entry is of.
+
+    Nothing if it has none, or its runs are of several.
+    """
     found = {tuple(run.energy_parts) for run in entry.runs}
     return found.pop() if len(found) == 1 else ()
 

@@ -24,7 +24,10 @@ NO_SPEED = "no speed was published"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FigurePair:
-    """A published speed beside ours of one setup, in samples per second; ours hold no validation."""
+    """A published speed beside ours of one setup, in samples per second.
+
+    Ours hold no validation.
+    """
 
     setting: dict[str, Any]
     setup: str
@@ -40,7 +43,7 @@ class FigurePair:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceMatch:
-    """A published reference, with the speeds that are comparable with ours, or the reason why none can."""
+    """A published reference with its comparable speeds, or why it has none."""
 
     reference: dict[str, Any]
     pairs: tuple[FigurePair, ...]
@@ -50,8 +53,9 @@ class ReferenceMatch:
 def match_references(comparison: Comparison) -> tuple[ReferenceMatch, ...]:
     """Says of each published reference whether it is comparable with the runs, and how it compares.
 
-    It can be where network, data and batch size are the recipe's own, the data real, and a speed was published: samples
-    per second, seconds an epoch, or seconds of a known number of epochs. Hardware and software differ always.
+    It can be where network, data and batch size are the recipe's own, the data real, and a speed
+    was published: samples per second, seconds an epoch, or seconds of a known number of epochs.
+    Hardware and software differ always.
     """
     own = {run.recipe: _shipped_settings(run) for run in comparison.runs}
     return tuple(_match(reference, comparison, own) for reference in comparison.references)
@@ -63,16 +67,23 @@ def match_run(result: RunResult, summary: Summary) -> tuple[ReferenceMatch, ...]
 
 
 def _shipped_settings(run: RunBrief) -> dict[str, Any]:
-    """Returns the values that the shipped recipe of a run has of its own; nothing if the run is of another."""
+    """Returns the values that the shipped recipe of a run has of its own.
+
+    Nothing if the run is of another.
+    """
     with contextlib.suppress(TfbenchError):
         shipped = files.load_recipe(files.shipped_folder() / f"{run.recipe}.toml")
-        tables = json.loads(json.dumps(recipe_tables.to_tables(shipped)))  # as they come back from a journal
+        tables = json.loads(
+            json.dumps(recipe_tables.to_tables(shipped))
+        )  # as they come back from a journal
         if tables["reference"] == json.loads(json.dumps(run.references)):
             return flatten(tables)
     return {}
 
 
-def _match(reference: dict[str, Any], comparison: Comparison, own: Mapping[str, dict[str, Any]]) -> ReferenceMatch:
+def _match(
+    reference: dict[str, Any], comparison: Comparison, own: Mapping[str, dict[str, Any]]
+) -> ReferenceMatch:
     figures, pairs, others = reference["figures"], list[FigurePair](), list[list[str]]()
     without = "" if _published_speed(figures, 1) else NO_SPEED
     if reason := reference.get("not_comparable") or without:
@@ -95,11 +106,16 @@ def _match(reference: dict[str, Any], comparison: Comparison, own: Mapping[str, 
 
 
 def _published_speed(figures: Mapping[str, float], train_samples: int | None) -> float | None:
-    """Returns a published speed in samples per second, of epochs of so many samples; None: it cannot be told."""
+    """Returns a published speed in samples per second, of epochs of so many samples; None.
+
+    It cannot be told.
+    """
     if speed := figures.get("samples_per_second"):
         return speed
     elapsed = figures.get("elapsed_seconds", 0.0)
-    seconds = figures.get("epoch_seconds") or (elapsed / figures["epochs"] if figures.get("epochs") else 0.0)
+    seconds = figures.get("epoch_seconds") or (
+        elapsed / figures["epochs"] if figures.get("epochs") else 0.0
+    )
     return train_samples / seconds if seconds and train_samples else None
 
 
@@ -116,7 +132,9 @@ def _list_other_values(run: RunBrief, own: Mapping[str, Any]) -> Iterator[str]:
         and key not in BESIDE_WORKLOAD
     }
     for key, value in others.items():
-        if key in run.overrides or f"{key.rpartition('.')[0]}.name" not in run.overrides:  # with it, defaults differ
+        if (
+            key in run.overrides or f"{key.rpartition('.')[0]}.name" not in run.overrides
+        ):  # with it, defaults differ
             yield f"{key.partition('.')[2]}={format_value(value)}"
     if run.is_synthetic:
         yield "synthetic data"

@@ -1,11 +1,20 @@
-"""Whether a recipe has become slower: speeds of processes now, against those that were kept as a baseline."""
+"""Whether a recipe has become slower.
+
+Speeds of processes now, against those that were kept as a baseline.
+"""
 
 import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from tfbench.analysis.comparison.equality import DIGESTS, Difference, equal_settings, find_differences, run_settings
+from tfbench.analysis.comparison.equality import (
+    DIGESTS,
+    Difference,
+    equal_settings,
+    find_differences,
+    run_settings,
+)
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs, Speedup
 from tfbench.analysis.comparison.judging import judge as judge_runs
@@ -13,7 +22,8 @@ from tfbench.errors import ComparisonError
 from tfbench.records.run import RunResult
 from tfbench.schema import PositiveNumber, Text, schema
 
-# The level of a quiet machine differs by about 2 % from one session to the next: 5 % is beyond what that explains.
+# The level of a quiet machine differs by about 2 % from one session to the next: 5 % is beyond what
+# that explains.
 DEFAULT_FAIL_ABOVE = 0.05
 _BLIND = 0.10  # a slow-down that a check should see whatever its limit
 
@@ -30,8 +40,9 @@ _LENGTHS = ("measurement.warmup_steps", "measurement.steps", "measurement.second
 class SpeedSample:
     """Speeds of a recipe in several processes that ran alike; raw, in samples per second.
 
-    `equals`: what another sample must have in common with it to be compared, under dotted keys. `circumstances`: what
-    may differ, and is said: versions, the commit of the working tree, the length of the runs.
+    `equals`: what another sample must have in common with it to be compared, under dotted keys.
+    `circumstances`: what may differ, and is said: versions, the commit of the working tree, the
+    length of the runs.
     """
 
     format_version: Literal[1] = 1
@@ -58,7 +69,8 @@ class SpeedSample:
 class RegressionCheck:
     """What became of a recipe's speed since a baseline.
 
-    `speedup` is that of now over then. A regression is a slow-down by more than the share `fail_above`, at 95 %.
+    `speedup` is that of now over then. A regression is a slow-down by more than the share
+    `fail_above`, at 95 %.
     """
 
     baseline: SpeedSample
@@ -70,7 +82,10 @@ class RegressionCheck:
 
     @property
     def smallest_detectable(self) -> float:
-        """The smallest slow-down that, as these runs scatter, would have been a regression; 0.09 for 9 %."""
+        """The smallest slow-down that, as these runs scatter, would have been a regression.
+
+        0.09 for 9 %.
+        """
         return 1 - (1 - self.fail_above) / (1 + (self.speedup.noise_limit or 0.0))
 
     @property
@@ -98,9 +113,13 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
     """
     results = [result for result, _ in runs]
     samples = [_list_equals(result) for result in results]
-    unlike = sorted({one.name for other in samples[1:] for one in find_differences(samples[0], other)})
+    unlike = sorted(
+        {one.name for other in samples[1:] for one in find_differences(samples[0], other)}
+    )
     if unlike:
-        raise ComparisonError(f"the runs of group {group} are not alike: they differ in {', '.join(unlike)}.")
+        raise ComparisonError(
+            f"the runs of group {group} are not alike: they differ in {', '.join(unlike)}."
+        )
     return SpeedSample(
         recipe=results[0].request.recipe.name,
         created=min(result.request.created for result in results),
@@ -126,8 +145,8 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
     if unequal:
         named = "; ".join(f"{one.name}: {one.a} there, {one.b} here" for one in unequal)
         raise ComparisonError(
-            f"baseline {source} of {baseline.recipe}: does not match this check: {named}. "
-            "Use the same settings, save a new baseline (--save), or compare anyway (--allow-unequal)."
+            f"baseline {source} of {baseline.recipe}: does not match this check: {named}. Use the"
+            " same settings, save a new baseline (--save), or compare anyway (--allow-unequal)."
         )
 
 
@@ -139,10 +158,14 @@ def require_enough(baseline: SpeedSample, num: int) -> None:
     """
     if min(baseline.num, num) < 2:
         when = "the baseline" if baseline.num < 2 else "the check"
-        raise ComparisonError(f"{when} has one run, which does not show how much runs vary. Use --repeats 2 or more.")
+        raise ComparisonError(
+            f"{when} has one run, which does not show how much runs vary. Use --repeats 2 or more."
+        )
 
 
-def judge(baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAULT_FAIL_ABOVE) -> RegressionCheck:
+def judge(
+    baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAULT_FAIL_ABOVE
+) -> RegressionCheck:
     """Says whether speeds have changed since a baseline, by the rule of `judging`.
 
     Args:
@@ -166,7 +189,9 @@ def _list_equals(result: RunResult) -> dict[str, Any]:
     """Returns what must be equal, as far as the run got: devices, too, but no versions."""
     values = equal_settings(run_settings(result))
     if result.placement:
-        values |= {name: getattr(result.placement, name) for name in ("strategy", "devices", "hardware")}
+        values |= {
+            name: getattr(result.placement, name) for name in ("strategy", "devices", "hardware")
+        }
     plain: dict[str, Any] = json.loads(json.dumps(values))  # as it is read back from a file
     return {name: value for name, value in plain.items() if name not in _VERSIONS}
 
@@ -174,6 +199,10 @@ def _list_equals(result: RunResult) -> dict[str, Any]:
 def _list_circumstances(result: RunResult) -> dict[str, Any]:
     settings = run_settings(result)
     values = {name: getattr(result.environment, name, None) for name in (*_VERSIONS, *_CODE)}
-    drivers = sorted({gpu.driver for gpu in result.environment.gpus if gpu.driver}) if result.environment else []
+    drivers = (
+        sorted({gpu.driver for gpu in result.environment.gpus if gpu.driver})
+        if result.environment
+        else []
+    )
     digests = {name: digest for name in DIGESTS if (digest := settings.get(name))}
     return values | {"driver": drivers} | {name: settings.get(name) for name in _LENGTHS} | digests

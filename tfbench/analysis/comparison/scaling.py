@@ -1,7 +1,10 @@
-"""How training scales with the number of devices: measured, beside what would be ideal where they add hardware.
+"""How training scales with the number of devices.
 
-Devices share the work in one of several modes: each has a replica of the network and a part of the batch ("data"), a
-part of its weights ("model"), or both ("hybrid"); under "workers" a replica, and a process of its own.
+Measured, beside what would be ideal where they add hardware.
+
+Devices share the work in one of several modes: each has a replica of the network and a part of the
+batch ("data"), a part of its weights ("model"), or both ("hybrid"); under "workers" a replica, and
+a process of its own.
 """
 
 import dataclasses
@@ -13,7 +16,11 @@ from tfbench.records.sweep import MODE_STRATEGIES, WORKERS_KEY, Mode
 
 _MODES = {strategy: mode for mode, strategy in MODE_STRATEGIES.items()}
 _BYTES_PER_PARAMETER = 4  # replicas exchange gradients of 32 bits
-_COMPARED = {"global_batch_size", "backend", WORKERS_KEY.partition(".")[2]}  # in which setups may differ on purpose
+_COMPARED = {
+    "global_batch_size",
+    "backend",
+    WORKERS_KEY.partition(".")[2],
+}  # in which setups may differ on purpose
 
 
 class Estimate(NamedTuple):
@@ -26,7 +33,9 @@ class Estimate(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ScalingPoint:
-    """One number of devices in one mode beside one device; times in seconds, at the speeds that the table has.
+    """One number of devices in one mode beside one device.
+
+    Times in seconds, at the speeds that the table has.
 
     Efficiency exists where each device is hardware of its own; else it would say nothing of it.
     """
@@ -36,18 +45,27 @@ class ScalingPoint:
     mode: Mode | None  # how they share the work; None: this is the one device
     num_replicas: int  # parts of the batch; in mode "model" one, which all devices compute
     global_batch_size: int
-    adds_hardware: bool  # whether devices are hardware of their own, and not the cores of one processor
+    adds_hardware: (
+        bool  # whether devices are hardware of their own, and not the cores of one processor
+    )
 
     @property
     def exchanged_bytes(self) -> float | None:
-        """In a step: compiled collectives, or the gradients where those were not read back; None: not known."""
+        """In a step: compiled collectives, or the gradients where those were not read back; None.
+
+        Not known.
+        """
         run = self.entry.runs[0]
         if (found := run.metrics.get("collective_bytes_per_step")) is not None:
             return found
         trained = run.metrics.get("num_trainable_parameters")
         if self.num_devices == 1:
             return 0.0
-        return None if trained is None or run.strategy in CUTTING_STRATEGIES else _BYTES_PER_PARAMETER * trained
+        return (
+            None
+            if trained is None or run.strategy in CUTTING_STRATEGIES
+            else _BYTES_PER_PARAMETER * trained
+        )
 
     @property
     def state_bytes(self) -> float | None:
@@ -56,7 +74,10 @@ class ScalingPoint:
 
     @property
     def per_replica_batch_size(self) -> int:
-        """Samples of a step, for each device; of layers whose weights are cut in mode "hybrid", it computes all."""
+        """Samples of a step, for each device.
+
+        Of layers whose weights are cut in mode "hybrid", it computes all.
+        """
         return self.global_batch_size // self.num_replicas
 
     @property
@@ -79,8 +100,8 @@ class ScalingPoint:
 class Scaling:
     """One recipe by numbers of devices and modes.
 
-    "strong": all train the same global batch, so that a device has the less to do the more there are. "weak": the
-    global batch grows with the number of devices, as many samples for each.
+    "strong": all train the same global batch, so that a device has the less to do the more there
+    are. "weak": the global batch grows with the number of devices, as many samples for each.
     """
 
     kind: Literal["strong", "weak"]
@@ -104,8 +125,13 @@ class Scaling:
         return self.modes == ("data",)
 
     def describe_efficiency(self, setup: str) -> str:
-        """Returns " (75 % efficiency)" of a setup; "" of one without a speed, or where devices add no hardware."""
-        found = next((point.efficiency for point in self.points if point.entry.setup == setup), None)
+        """Returns " (75 % efficiency)" of a setup.
+
+        "" of one without a speed, or where devices add no hardware.
+        """
+        found = next(
+            (point.efficiency for point in self.points if point.entry.setup == setup), None
+        )
         return f" ({100 * found.value:.0f} % efficiency)" if found else ""
 
     def line(self, mode: Mode) -> list[ScalingPoint]:
@@ -114,15 +140,18 @@ class Scaling:
 
 
 def find_scaling(comparison: Comparison) -> Scaling | None:
-    """Returns how training scales, for one setting under setups that differ in their number of devices, or their mode.
+    """Returns how training scales with the number of devices, or with the mode.
+
+    The comparison has one setting.
 
     Setups without a speed are left out.
 
     Returns:
-        None: there are several settings; the baseline is not one device, or only one setup has a speed; or setups have
-        different kinds of devices, hardware or backends, values of their own, a strategy that is no mode, as many
-        devices in the same mode as another, or batches that are neither as large in every setup nor for every device;
-        or they differ in what must be equal.
+        None: there are several settings; the baseline is not one device, or only one setup has a
+            speed; or setups have
+        different kinds of devices, hardware or backends, values of their own, a strategy that is no
+        mode, as many devices in the same mode as another, or batches that are neither as large in
+        every setup nor for every device; or they differ in what must be equal.
     """
     if len(comparison.rows) != 1:
         return None

@@ -1,4 +1,7 @@
-"""What a step's profile comes to: phases, layers, what limits them, and the bottleneck; times in seconds per step."""
+"""What a step's profile comes to: phases, layers, what limits them, and the bottleneck.
+
+Times in seconds per step.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +13,8 @@ LOSS = "loss"
 HOST_OVERHEAD = "host overhead"  # nothing is at work
 UNNAMED = "not named"  # something is at work that the trace names no operation of
 KERAS_LOOP = "keras loop"
-PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it waits for a batch, or shares the processor
+# what a full step takes beyond its phases: it waits for a batch, or shares the processor
+PIPELINE = "input pipeline"
 LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound by it
 
 
@@ -27,11 +31,11 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
-    """What one direction of a layer took in a step, what it had to do, and what keeps it from being faster.
+    """Time and work of one direction of a layer in a step, and what limits it.
 
-    `bound` is what would take longer at the machine's peaks, and `roof_share` that time over the one that it took;
-    None: not known, or below `LEAST_ROOF_SHARE`, where something that was not measured limits it. What took less time
-    than at the peak has no share of it: it `exceeds_peak`.
+    `bound` is what would take longer at the machine's peaks, and `roof_share` that time over the
+    one that it took; None: not known, or below `LEAST_ROOF_SHARE`, where something that was not
+    measured limits it. What took less time than at the peak has no share of it: it `exceeds_peak`.
 
     Source: Williams, Waterman and Patterson, "Roofline" (Communications of the ACM 2009).
     """
@@ -63,10 +67,12 @@ class LayerTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PhaseCheck:
-    """What a trace found in a phase: operations of layers, loss and optimizer; work without a name; nothing at work.
+    """What a trace found in a phase: operations of layers, loss and optimizer; work without a name.
 
-    These add up to the call, whatever the trace holds: that their sum is the phase says that calls are alike, and
-    `named_share` whether the trace is whole.
+    Nothing at work.
+
+    These add up to the call, whatever the trace holds: that their sum is the phase says that calls
+    are alike, and `named_share` whether the trace is whole.
     """
 
     phase: Literal["forward", "backward", "update"]
@@ -74,7 +80,9 @@ class PhaseCheck:
     overhead_seconds: float
     phase_seconds: float
     unnamed_seconds: float | None = None  # None: the trace does not tell it from overhead
-    slowdown_seconds: float = 0.0  # by which operations of the passes take longer beside those of the update
+    slowdown_seconds: float = (
+        0.0  # by which operations of the passes take longer beside those of the update
+    )
 
     @property
     def named_seconds(self) -> float:
@@ -152,13 +160,18 @@ class StepProfile:
             return Part(name, seconds, seconds / self.full_seconds, *of_layer)
 
         told_apart = [check.phase for check in self.checks]
-        yield from (part(phase.name, phase.seconds) for phase in self.phases if phase.name not in told_apart)
+        yield from (
+            part(phase.name, phase.seconds) for phase in self.phases if phase.name not in told_apart
+        )
         # It holds a step up for no longer than it takes for a batch with all cores to itself.
         yield part(PIPELINE, min(-self.difference_seconds, self.pipeline_seconds or 0.0))
         for check in self.checks:
             yield part(f"{HOST_OVERHEAD} of {check.phase}", check.overhead_seconds)
             yield part(f"{UNNAMED} of {check.phase}", check.unnamed_seconds or 0.0)
-        yield from (part(f"{direction} of the {LOSS}", seconds) for direction, seconds in self.loss_seconds.items())
+        yield from (
+            part(f"{direction} of the {LOSS}", seconds)
+            for direction, seconds in self.loss_seconds.items()
+        )
         yield part("optimizer", self.optimizer_seconds or 0.0)
         for layer in self.layers:
             for direction, work in zip(DIRECTIONS, (layer.forward, layer.backward), strict=True):

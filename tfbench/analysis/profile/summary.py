@@ -1,23 +1,29 @@
-"""From the readings of a profile to where a step's time goes: its phases, how sure each is, and its layers.
+"""From the readings of a profile to where a step's time goes.
 
-A phase is the difference of two functions of which one does all that the other does, and more: dispatch, forward,
-forward and backward, the whole step. That way their sum is the step whatever the cost of a call. What runs at the same
-time as an earlier phase costs no time of its own, and is in none.
+Its phases, how sure each is, and its layers.
 
-All figures are means over the same rounds, the four fifths that took least. Means add up, as medians do not, and rounds
-in which something else held the machine up are left out.
+A phase is the difference of two functions of which one does all that the other does, and more:
+dispatch, forward, forward and backward, the whole step. That way their sum is the step whatever the
+cost of a call. What runs at the same time as an earlier phase costs no time of its own, and is in
+none.
 
-The functions of a round are paired, so that a phase has a reading in each. Its interval is Student's t over these, of
-the estimator that is shown: which rounds are kept is decided by the readings, too, and a mean of what took least
-without that would seem surer than it is, in the case of a phase that makes up most of a step. The influence of a round
-on a mean of those below a bound c, of which p are kept, is
+All figures are means over the same rounds, the four fifths that took least. Means add up, as
+medians do not, and rounds in which something else held the machine up are left out.
 
-    [(x - m) 1(kept) - (x_c - m) (1(kept) - p)] / p,    x_c: what the phase takes in a round at the bound,
+The functions of a round are paired, so that a phase has a reading in each. Its interval is
+Student's t over these, of the estimator that is shown: which rounds are kept is decided by the
+readings, too, and a mean of what took least without that would seem surer than it is, in the case
+of a phase that makes up most of a step. The influence of a round on a mean of those below a bound
+c, of which p are kept, is
 
-whose spread over the rounds, divided by their root, is the standard error. With all rounds kept it is that of a mean.
-`benchmarks/phases.py` simulates what the intervals hold.
+    [(x - m) 1(kept) - (x_c - m) (1(kept) - p)] / p
 
-Source: Huber, "Robust Statistics" (1981), sections 1.4 and 3.3, on influence functions of trimmed means.
+where x_c is what the phase takes in a round at the bound. The spread of this influence over the
+rounds, divided by the root of their number, is the standard error. With all rounds kept it is that
+of a mean. `benchmarks/phases.py` simulates what the intervals hold.
+
+Source: Huber, "Robust Statistics" (1981), sections 1.4 and 3.3, on influence functions of trimmed
+means.
 """
 
 import dataclasses
@@ -57,7 +63,10 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
     rounds = kept.rounds
     phases = tuple(find_phases(kept))
     parts = typical_parts(rounds) if profile.layers else {}
-    peaks = Peaks(find_peak(result.peak_checks), profile.bandwidth.bytes_per_second if profile.bandwidth else None)
+    peaks = Peaks(
+        find_peak(result.peak_checks),
+        profile.bandwidth.bytes_per_second if profile.bandwidth else None,
+    )
     batch = result.placement.global_batch_size if result.placement else None
     full_seconds = kept.mean(lambda seconds: seconds["full"])
     pipeline = [one.seconds["pipeline"] for one in rounds if "pipeline" in one.seconds]
@@ -70,7 +79,9 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         # The phases add up to Keras's own step on batches at hand, and to taking one.
         difference_half_width=kept.half_width(lambda seconds: seconds["keras"] - seconds["full"]),
         pipeline_seconds=statistics.fmean(pipeline) if pipeline else None,
-        layers=tuple(time_layer(one, parts, full_seconds, batch, peaks) for one in profile.layers if parts),
+        layers=tuple(
+            time_layer(one, parts, full_seconds, batch, peaks) for one in profile.layers if parts
+        ),
         loss_seconds={one: parts.get(f"{one}/{LOSS}", 0.0) for one in DIRECTIONS} if parts else {},
         optimizer_seconds=parts.get("update"),
         checks=tuple(check_phases(rounds, phases, parts)) if parts else (),
@@ -101,7 +112,10 @@ class KeptRounds:
         return statistics.fmean(read(one.seconds) for one in self.rounds)
 
     def half_width(self, read: Read) -> float | None:
-        """Returns half the 95 % interval of such a mean; None for fewer than two rounds that are kept."""
+        """Returns half the 95 % interval of such a mean.
+
+        None for fewer than two rounds that are kept.
+        """
         if len(self.rounds) < 2:
             return None
         values = [read(one.seconds) for one in self._all]
@@ -111,13 +125,17 @@ class KeptRounds:
             ((value - mean) * is_kept - above * (is_kept - share)) / share
             for value, is_kept in zip(values, self._is_kept, strict=True)
         ]
-        # A round that was left out counts for where it stands, not for how slow it was: no more is known of it.
+        # A round that was left out counts for where it stands, not for how slow it was: no more is
+        # known of it.
         error = math.hypot(*influences) / len(values)
         error *= math.sqrt(len(self.rounds) / (len(self.rounds) - 1))
         return t_quantile(len(self.rounds) - 1) * error
 
     def _value_at_bound(self, values: Sequence[float]) -> float:
-        """Returns what a figure is in a round that takes as long as the longest that is kept, by a straight line."""
+        """Returns a figure's value in a round as long as the longest one kept.
+
+        It is read off a straight line through the rounds that are kept.
+        """
         kept = [index for index, is_kept in enumerate(self._is_kept) if is_kept]
         totals, own = ([all_of[index] for index in kept] for all_of in (self._totals, values))
         if min(totals) == max(totals):
@@ -168,7 +186,10 @@ def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
 
 
 def scale_parts(one: ProfileRound) -> dict[str, dict[str, float]]:
-    """Returns for each traced function of a round how long its parts take in calls without a trace."""
+    """Returns how long the parts of a round's functions take without a trace.
+
+    They are the functions that were traced.
+    """
     return {
         call: {name: seconds * _scale(one, call) for name, seconds in traced.parts.items()}
         for call, traced in one.traced.items()
@@ -176,12 +197,17 @@ def scale_parts(one: ProfileRound) -> dict[str, dict[str, float]]:
 
 
 def _scale(one: ProfileRound, call: str) -> float:
-    """Returns what times of a traced call are multiplied with; a GPU is not slowed by what the host writes down."""
+    """Returns what times of a traced call are multiplied with.
+
+    A GPU is not slowed by what the host writes down.
+    """
     return 1.0 if one.traced[call].on_device else one.seconds[call] / one.traced[call].seconds
 
 
 def _find_parts(scaled: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Returns each part's time where nothing of a later phase runs beside it, the mean where that is so twice.
+    """Returns each part's time where nothing of a later phase runs beside it.
+
+    Where that is so twice, it is the mean.
 
     Operations of the update would slow those of the passes down, which is a cost of the update.
     """
@@ -196,7 +222,11 @@ def _find_parts(scaled: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 def time_layer(
-    layer: ProfiledLayer, parts: dict[str, float], full_seconds: float, batch: int | None, peaks: Peaks
+    layer: ProfiledLayer,
+    parts: dict[str, float],
+    full_seconds: float,
+    batch: int | None,
+    peaks: Peaks,
 ) -> LayerTime:
     """Returns a layer with its times, and what limits it.
 
@@ -226,13 +256,21 @@ def time_layer(
 
 def _judge(seconds: float, flops: int | None, num_bytes: int | None, peaks: Peaks) -> Work:
     work = Work(seconds=seconds, flops=flops, num_bytes=num_bytes)
-    if flops is None or not num_bytes or not peaks.flops_per_second or not peaks.bytes_per_second or seconds <= 0:
+    if (
+        flops is None
+        or not num_bytes
+        or not peaks.flops_per_second
+        or not peaks.bytes_per_second
+        or seconds <= 0
+    ):
         return work
     arithmetic, memory = flops / peaks.flops_per_second, num_bytes / peaks.bytes_per_second
     share = max(arithmetic, memory) / seconds
     return dataclasses.replace(
         work,
-        bound=None if share < LEAST_ROOF_SHARE else "arithmetic" if arithmetic >= memory else "memory",
+        bound=(
+            None if share < LEAST_ROOF_SHARE else "arithmetic" if arithmetic >= memory else "memory"
+        ),
         roof_share=share if share <= 1 else None,
         exceeds_peak=share > 1,
     )
@@ -244,24 +282,32 @@ def check_phases(
     """Yields what the traces tell of each phase: of a function, less that of the one before."""
     traced = [one for one in rounds if one.traced]
     rest = [_find_rest(one) for one in traced]
-    tells_unnamed = all(call.active_seconds is not None for one in traced for call in one.traced.values())
+    tells_unnamed = all(
+        call.active_seconds is not None for one in traced for call in one.traced.values()
+    )
     seconds_of = {phase.name: phase.seconds for phase in phases}
     before = CALLS[0]
     for name in PHASES:
         if name not in seconds_of:
             continue
-        operations = sum(seconds for part, seconds in parts.items() if part.partition("/")[0] == name)
+        operations = sum(
+            seconds for part, seconds in parts.items() if part.partition("/")[0] == name
+        )
         if name == "update":
             operations += parts.get("other", 0.0)
         yield PhaseCheck(
             phase=name,
             operations_seconds=operations,
             unnamed_seconds=(
-                statistics.fmean(one[name].unnamed - one[before].unnamed for one in rest) if tells_unnamed else None
+                statistics.fmean(one[name].unnamed - one[before].unnamed for one in rest)
+                if tells_unnamed
+                else None
             ),
             overhead_seconds=statistics.fmean(one[name].idle - one[before].idle for one in rest),
             phase_seconds=seconds_of[name],
-            slowdown_seconds=statistics.fmean(map(_slowdown_seconds, traced)) if name == "update" else 0.0,
+            slowdown_seconds=(
+                statistics.fmean(map(_slowdown_seconds, traced)) if name == "update" else 0.0
+            ),
         )
         before = name
 
@@ -270,7 +316,11 @@ def _slowdown_seconds(one: ProfileRound) -> float:
     """Returns by how much operations of the passes take longer beside those of the update."""
     scaled = scale_parts(one)
     with_update, without = (
-        sum(seconds for name, seconds in scaled[call].items() if name.partition("/")[0] in DIRECTIONS)
+        sum(
+            seconds
+            for name, seconds in scaled[call].items()
+            if name.partition("/")[0] in DIRECTIONS
+        )
         for call in ("update", "backward")
     )
     return with_update - without

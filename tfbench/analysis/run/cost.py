@@ -21,7 +21,10 @@ class Target:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """What a run cost, in `currency`; `epoch` is of one epoch and is None where none was trained to its end."""
+    """What a run cost, in `currency`.
+
+    `epoch` is of one epoch and is None where none was trained to its end.
+    """
 
     currency: str
     instance: str
@@ -45,11 +48,12 @@ class Cost:
 def compute_cost(result: RunResult) -> Cost | None:
     """Works out what a run cost at the price in its recipe's [cost].
 
-    Paid for is the whole run, from its request to its end, as a rented machine would be: start-up, loading the data,
-    tracing, training and every evaluation, whether or not the run came to a good end. An epoch is paid for its training
-    and its validation alone, as a mean over the epochs that were trained to their end. The way to an accuracy is paid
-    for from the request to the end of the first epoch that reached it. A run that goes on from a checkpoint pays for
-    its own time; what came before belongs to the run that wrote the checkpoint.
+    Paid for is the whole run, from its request to its end, as a rented machine would be: start-up,
+    loading the data, tracing, training and every evaluation, whether or not the run came to a good
+    end. An epoch is paid for its training and its validation alone, as a mean over the epochs that
+    were trained to their end. The way to an accuracy is paid for from the request to the end of the
+    first epoch that reached it. A run that goes on from a checkpoint pays for its own time; what
+    came before belongs to the run that wrote the checkpoint.
 
     Args:
         result: A run in whatever state; times in seconds.
@@ -61,14 +65,18 @@ def compute_cost(result: RunResult) -> Cost | None:
     if config.price_per_hour is None or result.ended_at is None:
         return None
     hours = _seconds_until(result.ended_at, result) / SECONDS_PER_HOUR
-    epochs = [epoch.epoch_seconds + (epoch.validation_seconds or 0.0) for epoch in result.whole_epochs]
+    epochs = [
+        epoch.epoch_seconds + (epoch.validation_seconds or 0.0) for epoch in result.whole_epochs
+    ]
     return Cost(
         currency=config.currency,
         instance=config.instance,
         price_per_hour=config.price_per_hour,
         hours=hours,
         machine=hours * config.price_per_hour,
-        epoch=statistics.fmean(epochs) / SECONDS_PER_HOUR * config.price_per_hour if epochs else None,
+        epoch=(
+            statistics.fmean(epochs) / SECONDS_PER_HOUR * config.price_per_hour if epochs else None
+        ),
         target=_find_target(result, config.price_per_hour),
     )
 
@@ -78,10 +86,12 @@ def _seconds_until(time: float, result: RunResult) -> float:
 
 
 def _find_target(result: RunResult, price_per_hour: float) -> Target | None:
-    """Returns the accuracy that a run is to reach, and when it did; None without one, or if nothing was validated.
+    """Returns the accuracy that a run is to reach, and when it did.
 
-    It is what is expected of real data, else what training stops at. It is not known of a run that goes on from a
-    checkpoint: another run went a part of the way.
+    None without one, or if nothing was validated.
+
+    It is what is expected of real data, else what training stops at. It is not known of a run that
+    goes on from a checkpoint: another run went a part of the way.
     """
     recipe = result.request.recipe
     expected = None if result.is_synthetic else recipe.expect.target_accuracy
@@ -92,5 +102,7 @@ def _find_target(result: RunResult, price_per_hour: float) -> Target | None:
     for record in validated:
         if reaches(record.val_accuracy, wanted):
             seconds = _seconds_until(record.finished_at, result)
-            return Target(wanted, record.epoch, seconds, seconds / SECONDS_PER_HOUR * price_per_hour)
+            return Target(
+                wanted, record.epoch, seconds, seconds / SECONDS_PER_HOUR * price_per_hour
+            )
     return Target(wanted)

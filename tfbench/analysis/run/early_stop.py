@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.run import EpochRecord
 
-_ROUNDING = 1e-7  # an accuracy is a float32: 9,837 of 10,000 is 0.98369998, and reached 0.9837 all the same
+_ROUNDING = (
+    1e-7  # an accuracy is a float32: 9,837 of 10,000 is 0.98369998, and reached 0.9837 all the same
+)
 
 
 def find_stop_reason(training: TrainingConfig, epochs: Sequence[EpochRecord]) -> str | None:
@@ -18,12 +20,19 @@ def find_stop_reason(training: TrainingConfig, epochs: Sequence[EpochRecord]) ->
     last = epochs[-1]
     target, threshold = training.stop_at_val_accuracy, training.stop_below_error_change
     if target is not None and reaches(last.val_accuracy, target):
-        return f"val_accuracy {last.val_accuracy:.4f} reached training.stop_at_val_accuracy = {target:g}"
-    errors = [error for record in epochs[-2:] if (error := _training_error(record)) is not None]
-    if threshold is not None and len(errors) == 2 and (change := abs(errors[1] - errors[0])) < threshold:
         return (
-            f"the training error changed by {change:.3g} from epoch {last.epoch - 1} to {last.epoch}, less than "
-            f"training.stop_below_error_change = {threshold:g}"
+            f"val_accuracy {last.val_accuracy:.4f} reached training.stop_at_val_accuracy ="
+            f" {target:g}"
+        )
+    errors = [error for record in epochs[-2:] if (error := _training_error(record)) is not None]
+    if (
+        threshold is not None
+        and len(errors) == 2
+        and (change := abs(errors[1] - errors[0])) < threshold
+    ):
+        return (
+            f"the training error changed by {change:.3g} from epoch {last.epoch - 1} to"
+            f" {last.epoch}, less than training.stop_below_error_change = {threshold:g}"
         )
     return None
 

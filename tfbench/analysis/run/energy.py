@@ -1,4 +1,7 @@
-"""What a run took of energy, from counters that were read as its steady part began and as its training ended."""
+"""Energy that a run took, from counters read during its training.
+
+They are read as the steady part begins and as training ends.
+"""
 
 import dataclasses
 import itertools
@@ -10,22 +13,31 @@ from tfbench.records.energy import PARTS, EnergySource, Part
 from tfbench.records.run import RunResult
 from tfbench.wording import join_words
 
-# A counter is up to its resolution old when it is read, so that a difference is off by as much at either end.
+# A counter is up to its resolution old when it is read, so that a difference is off by as much at
+# either end.
 MAX_RESOLUTION_SHARE = 0.05
-# More than any package of processors draws; how often a counter came to its end between two readings is known below.
+# More than any package of processors draws; how often a counter came to its end between two
+# readings is known below.
 _MOST_WATTS = 1000.0
-# Two processes that read a counter at once, in the other order than their clocks say: what a GPU takes meanwhile.
+# Two processes that read a counter at once, in the other order than their clocks say: what a GPU
+# takes meanwhile.
 _MOST_BACKWARDS_JOULES = 100.0
 
-_NAMES: Mapping[Part, str] = {"gpu": "GPUs", "package": "processor packages", "dram": "their memory"}
+_NAMES: Mapping[Part, str] = {
+    "gpu": "GPUs",
+    "package": "processor packages",
+    "dram": "their memory",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Energy:
-    """What was measured of energy, in joules; None: there is no such figure, and `problems` say why.
+    """What was measured of energy, in joules; None.
 
-    All is from the beginning of the steady part to the end of the training, in `seconds`, with validation and whatever
-    else lies between epochs; `samples` were trained meanwhile.
+    There is no such figure, and `problems` say why.
+
+    All is from the beginning of the steady part to the end of the training, in `seconds`, with
+    validation and whatever else lies between epochs; `samples` were trained meanwhile.
     """
 
     parts: tuple[Part, ...] = ()  # that the figures are of
@@ -46,11 +58,16 @@ class Energy:
 
 def name_parts(parts: Sequence[Part]) -> str:
     """Returns what figures of energy are of, in words: "GPUs and processor packages alone"."""
-    return f"{join_words([_NAMES[part] for part in parts])} alone" if parts else "nothing is measured"
+    return (
+        f"{join_words([_NAMES[part] for part in parts])} alone" if parts else "nothing is measured"
+    )
 
 
 def find_energy(result: RunResult) -> Energy | None:
-    """Returns what is known of a run's energy, in whatever state it is; None if its counters were not looked for."""
+    """Returns what is known of a run's energy, in whatever state it is.
+
+    None if its counters were not looked for.
+    """
     found = result.energy
     if found is None:
         return None
@@ -59,21 +76,32 @@ def find_energy(result: RunResult) -> Energy | None:
     if len(times) < 2:  # under way, or stopped
         return Energy(problems=tuple(problems))
     begin, end = times["steady"], times["end"]
-    least = max((source.resolution_seconds for source in found.sources), default=0.0) / MAX_RESOLUTION_SHARE
+    least = (
+        max((source.resolution_seconds for source in found.sources), default=0.0)
+        / MAX_RESOLUTION_SHARE
+    )
     counted = {source: _count(source, result, begin, end) for source in found.sources}
-    if end - begin >= least:  # virtual machines and processors without it show some that are always 0
+    if (
+        end - begin >= least
+    ):  # virtual machines and processors without it show some that are always 0
         still = [source for source, joules in counted.items() if joules == 0]
-        problems += [f"{source.name}: its counter stood still, so that it counts nothing" for source in still]
+        problems += [
+            f"{source.name}: its counter stood still, so that it counts nothing" for source in still
+        ]
         counted = {source: joules for source, joules in counted.items() if source not in still}
     if reason := _why_no_figure(result, counted):
         return Energy(problems=(*problems, reason))
     joules: float | None = math.fsum(counted.values())
     if end - begin < least:
         joules = None
-        problems.append(f"{end - begin:.3g} s is too short for the counters: {least:.3g} s are needed")
+        problems.append(
+            f"{end - begin:.3g} s is too short for the counters: {least:.3g} s are needed"
+        )
     elif lost := [source.name for source, joules in counted.items() if math.isnan(joules)]:
         joules = None
-        problems += [f"{name}: the counter could not be read throughout, or began anew" for name in lost]
+        problems += [
+            f"{name}: the counter could not be read throughout, or began anew" for name in lost
+        ]
     steady = steady_spans(result.spans, warmup_steps=result.request.recipe.measurement.warmup_steps)
     num_steps = sum(span.num_steps for span in steady)
     return Energy(
@@ -86,16 +114,27 @@ def find_energy(result: RunResult) -> Energy | None:
 
 
 def _count(source: EnergySource, result: RunResult, begin: float, end: float) -> float:
-    """Returns the joules that a counter counted between two readings of the run; nan: that is not known.
+    """Returns the joules that a counter counted between two readings of the run; nan.
+
+    That is not known.
 
     What the parent saw of it in between says how often it began anew.
     """
     seen = [(reading.seconds, reading.joules) for reading in result.energy_readings]
-    seen += [(state.seconds, state.joules) for state in result.machine_states if begin < state.seconds < end]
-    points = sorted((seconds, joules[source.name]) for seconds, joules in seen if source.name in joules)
+    seen += [
+        (state.seconds, state.joules)
+        for state in result.machine_states
+        if begin < state.seconds < end
+    ]
+    points = sorted(
+        (seconds, joules[source.name]) for seconds, joules in seen if source.name in joules
+    )
     if not points or (points[0][0], points[-1][0]) != (begin, end):
         return math.nan
-    return math.fsum(_grown(now[0] - then[0], now[1] - then[1], source) for then, now in itertools.pairwise(points))
+    return math.fsum(
+        _grown(now[0] - then[0], now[1] - then[1], source)
+        for then, now in itertools.pairwise(points)
+    )
 
 
 def _grown(seconds: float, joules: float, source: EnergySource) -> float:
@@ -110,8 +149,15 @@ def _why_no_figure(result: RunResult, counted: Mapping[EnergySource, float]) -> 
     """Says why no figure is made of readings that may be there; "" if one is."""
     placement = result.placement
     if placement and placement.num_workers > 1:
-        return "several workers: each one's journal has the readings of its own machine, which are not added up"
+        return (
+            "several workers: each one's journal has the readings of its own machine, which are not"
+            " added up"
+        )
     uses_gpus = bool(placement and any(device.startswith("gpu") for device in placement.devices))
-    if uses_gpus and placement and sum(source.part == "gpu" for source in counted) < len(placement.devices):
+    if (
+        uses_gpus
+        and placement
+        and sum(source.part == "gpu" for source in counted) < len(placement.devices)
+    ):
         return "not all GPUs in use can be read, and the rest alone would say little"
     return ""

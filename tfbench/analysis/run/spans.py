@@ -1,4 +1,7 @@
-"""Spans of training steps, which of them are steady, and what the figures and warnings of a run are found by."""
+"""Spans of training steps, and what a run's figures and warnings rest on.
+
+Some of the spans are steady: this module says which.
+"""
 
 import bisect
 import dataclasses
@@ -14,8 +17,8 @@ from tfbench.records.run import RunResult, StepSpan
 def steady_spans(spans: Sequence[StepSpan], *, warmup_steps: int) -> tuple[StepSpan, ...]:
     """Leaves out the spans that hold tracing, compilation or the first fill of the input pipeline.
 
-    Step 1 always goes, and with it the first span of a run, which is exactly the first execution. Since steps count
-    over the whole run, the spans of one later epoch are all kept.
+    Step 1 always goes, and with it the first span of a run, which is exactly the first execution.
+    Since steps count over the whole run, the spans of one later epoch are all kept.
 
     Args:
         spans: Spans of a run, or of one of its epochs.
@@ -26,7 +29,9 @@ def steady_spans(spans: Sequence[StepSpan], *, warmup_steps: int) -> tuple[StepS
 
 
 def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> float | None:
-    """Returns all samples over all seconds of the spans: a mean over time, not over spans. None without spans.
+    """Returns all samples over all seconds of the spans: a mean over time, not over spans.
+
+    None without spans.
 
     Args:
         spans: What to count; times in seconds.
@@ -39,23 +44,31 @@ def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> flo
 
 
 def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | None:
-    """Returns the time in seconds that `fraction` of the steps stay below, each taking its span's mean.
+    """Returns the seconds that `fraction` of the steps stay below.
 
-    Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7); at 0.5 this is the usual
-    median. None without spans. Spans weigh by their steps without being spread out: a run may have many millions.
+    Each step takes its span's mean time.
+
+    Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7); at 0.5
+    this is the usual median. None without spans. Spans weigh by their steps without being spread
+    out: a run may have many millions.
     """
     return _quantile([(span.seconds / span.num_steps, span.num_steps) for span in spans], fraction)
 
 
 def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
-    """Returns the median distance, in seconds, of the steps' times from their median, each taking its span's mean.
+    """Returns the median absolute deviation of the steps' times, in seconds.
 
-    None without spans. Not scaled to a standard deviation, which would be 1.4826 times as much for normal times.
+    Each step takes its span's mean time.
+
+    None without spans. Not scaled to a standard deviation, which would be 1.4826 times as much for
+    normal times.
     """
     median = step_time_quantile(spans, 0.5)
     if median is None:
         return None
-    return _quantile([(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans], 0.5)
+    return _quantile(
+        [(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans], 0.5
+    )
 
 
 def _quantile(weighted: Sequence[tuple[float, int]], fraction: float) -> float | None:
@@ -65,7 +78,10 @@ def _quantile(weighted: Sequence[tuple[float, int]], fraction: float) -> float |
     ordered = sorted(weighted)
     ends = list(itertools.accumulate(number for _, number in ordered))
     position = (ends[-1] - 1) * fraction
-    lower, upper = (ordered[bisect.bisect(ends, index)][0] for index in (math.floor(position), math.ceil(position)))
+    lower, upper = (
+        ordered[bisect.bisect(ends, index)][0]
+        for index in (math.floor(position), math.ceil(position))
+    )
     return lower + (upper - lower) * (position - math.floor(position))
 
 
@@ -76,7 +92,10 @@ def mean_step_time(spans: Sequence[StepSpan]) -> float | None:
 
 
 def cut_by_time(spans: Sequence[StepSpan], number: int) -> list[list[StepSpan]]:
-    """Cuts spans into stretches that last about as long; a span belongs where its middle is. Some may have none."""
+    """Cuts spans into stretches that last about as long; a span belongs where its middle is.
+
+    Some may have none.
+    """
     total = math.fsum(span.seconds for span in spans)
     stretches: list[list[StepSpan]] = [[] for _ in range(number)]
     elapsed = 0.0
@@ -87,17 +106,21 @@ def cut_by_time(spans: Sequence[StepSpan], number: int) -> list[list[StepSpan]]:
 
 
 def trend_deviations(values: Sequence[float]) -> float:
-    """Returns how far a trend, up or down, is from none, in standard deviations of what chance makes.
+    """Returns a trend's strength, up or down, in standard deviations of chance.
 
-    Mann and Kendall's test: pairs that rise less pairs that fall, with the usual correction for continuity. Ties are
-    not allowed for, which makes it miss trends rather than see them in chance.
+    Mann and Kendall's test: pairs that rise less pairs that fall, with the usual correction for
+    continuity. Ties are not allowed for, which makes it miss trends rather than see them in chance.
 
-    Source: Mann, "Nonparametric tests against trend" (Econometrica 1945); Kendall, "Rank correlation methods" (1948).
+    Source: Mann, "Nonparametric tests against trend" (Econometrica 1945); Kendall, "Rank
+    correlation methods" (1948).
     """
     num = len(values)
     if num < 2:
         return 0.0
-    rises = sum((later > earlier) - (later < earlier) for earlier, later in itertools.combinations(values, 2))
+    rises = sum(
+        (later > earlier) - (later < earlier)
+        for earlier, later in itertools.combinations(values, 2)
+    )
     deviation = math.sqrt(num * (num - 1) * (2 * num + 5) / 18)
     return math.copysign(max(0, abs(rises) - 1) / deviation, rises)
 
@@ -114,7 +137,9 @@ class Evidence:
     @functools.cached_property
     def steady(self) -> tuple[StepSpan, ...]:
         """Spans behind the warm-up."""
-        return steady_spans(self.result.spans, warmup_steps=self.result.request.recipe.measurement.warmup_steps)
+        return steady_spans(
+            self.result.spans, warmup_steps=self.result.request.recipe.measurement.warmup_steps
+        )
 
     @functools.cached_property
     def speed(self) -> float | None:
@@ -132,7 +157,11 @@ class Evidence:
     def input_rate(self) -> float | None:
         """Samples per second of the input pipeline alone."""
         check, placement = self.result.input_check, self.result.placement
-        return check.num_batches * placement.global_batch_size / check.seconds if check and placement else None
+        return (
+            check.num_batches * placement.global_batch_size / check.seconds
+            if check and placement
+            else None
+        )
 
     @property
     def headroom(self) -> float | None:
@@ -141,23 +170,34 @@ class Evidence:
 
     @property
     def ready_share(self) -> float:
-        """Share of the batches that were made before their epoch's clock began; 0 where none is known of."""
+        """Share of the batches that were made before their epoch's clock began.
+
+        0 where none is known of.
+        """
         epochs = [record for record in self.result.own_epochs if record.ready_batches is not None]
         num_steps = sum(record.num_steps for record in epochs)
         return sum(record.ready_batches or 0 for record in epochs) / num_steps if num_steps else 0.0
 
 
-Condition = Callable[[Evidence], Iterator[Values]]  # yields the figures of its text wherever it holds
+Condition = Callable[
+    [Evidence], Iterator[Values]
+]  # yields the figures of its text wherever it holds
 
 
 class WarningTable:
-    """Warnings in the order in which they are told: each with its name, its condition, its text and what to do."""
+    """Warnings in the order in which they are told.
+
+    Each with its name, its condition, its text and what to do.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[str, tuple[Condition, str]] = {}
 
     def row(self, text: str, action: str = "") -> Callable[[Condition], Condition]:
-        """Adds a row whose condition is what follows; its name is that function's. Braces take the figures."""
+        """Adds a row whose condition is what follows; its name is that function's.
+
+        Braces take the figures.
+        """
 
         def add(condition: Condition) -> Condition:
             self.rows[condition.__name__.strip("_")] = condition, f"{text} {action}".rstrip()

@@ -1,4 +1,7 @@
-"""Warnings that speak against a speed: a machine that was disturbed or limited; a measurement too short or unsteady."""
+"""Warnings that speak against a speed: a machine that was disturbed or limited.
+
+A measurement too short or unsteady.
+"""
 
 import math
 from collections.abc import Iterator
@@ -8,14 +11,17 @@ from tfbench.analysis.run.spans import Evidence, Values, WarningTable
 from tfbench.records.energy import GpuState
 from tfbench.wording import count, format_share
 
-MAX_OTHER_LOAD = 0.1  # share of the machine's cores: what a training that uses all of them then loses of its speed
-MAX_STOLEN = 0.02  # share of the wanted processor time: as much as repeats of a run on a quiet machine differ by
-# Each takes 0.1 to 10 ms: 0.05 to 5 s together. A few pages of idle programs are swapped wherever there is swap space.
+# share of the machine's cores: what a training that uses all of them then loses of its speed
+MAX_OTHER_LOAD = 0.1
+# share of the wanted processor time: as much as repeats of a run on a quiet machine differ by
+MAX_STOLEN = 0.02
+# Each takes 0.1 to 10 ms: 0.05 to 5 s together. A few pages of idle programs are swapped wherever
+# there is swap space.
 MAX_DISK_PAGES = 500
 _READ_BACK = ("compiler", "precision", "tensor_float_32", "deterministic")
 
-# Bits of the driver's reasons for a clock below the highest (nvml.h, nvmlClocksEventReasons); others, such as an idle
-# GPU or a clock that was set, are no disturbance.
+# Bits of the driver's reasons for a clock below the highest (nvml.h, nvmlClocksEventReasons);
+# others, such as an idle GPU or a clock that was set, are no disturbance.
 CLOCK_REASONS = {
     0x08: "by its hardware (heat, power or an external power brake)",
     0x20: "by its driver (heat)",
@@ -24,14 +30,23 @@ CLOCK_REASONS = {
     0x04: "by its power limit",
 }
 MIN_SHARE = 0.02  # of the looks at a GPU, from which what held it back is told
-MIN_SPANS = 10  # fewer: a 90th percentile is but the slowest of them, and one span in ten moves any measure of spread
-# Median distance from the median over the median: normal times then have a standard deviation of 15 %.
+# fewer: a 90th percentile is but the slowest of them, and one span in ten moves any measure of
+# spread
+MIN_SPANS = 10
+# Median distance from the median over the median: normal times then have a standard deviation of 15
+# %.
 MAX_SPREAD = 0.1
-# 90th percentile over median, if less than half of the steps are slow. Normal times with a spread of 10 % reach 1.19.
+# 90th percentile over median, if less than half of the steps are slow. Normal times with a spread
+# of 10 % reach 1.19.
 MAX_TAIL = 1.5
-MAX_DRIFT = 0.05  # change of the step time from the first third to the last: what is often quoted as a gain
-NUM_STRETCHES = 20  # that trends are tested over: many spans together hide what is only common to neighbours
-TREND_DEVIATIONS = 2.58  # of a normal distribution: spans that know nothing of each other go beyond in 1 run of 100
+MAX_DRIFT = (
+    0.05  # change of the step time from the first third to the last: what is often quoted as a gain
+)
+NUM_STRETCHES = (
+    20  # that trends are tested over: many spans together hide what is only common to neighbours
+)
+# of a normal distribution: spans that know nothing of each other go beyond in 1 run of 100
+TREND_DEVIATIONS = 2.58
 
 MACHINE = WarningTable()
 SPEED = WarningTable()  # of a training, not of a profile
@@ -58,20 +73,24 @@ def _other_load(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The hypervisor gave {share:.1f} % of the CPU time to other machines. Measured speed may be too low.",
+    "The hypervisor gave {share:.1f} % of the CPU time to other machines. Measured speed may be too"
+    " low.",
     "Use a machine whose cores are not shared, or try later.",
 )
 def _stolen_time(run: Evidence) -> Iterator[Values]:
     if usage := run.result.usage:
-        # Time is only stolen from a virtual core that has work to do, so that its share is of the time that was wanted.
+        # Time is only stolen from a virtual core that has work to do, so that its share is of the
+        # time that was wanted.
         wanted = usage.busy_cpu_seconds + usage.stolen_cpu_seconds
         if usage.stolen_cpu_seconds > MAX_STOLEN * wanted:
             yield {"share": 100 * usage.stolen_cpu_seconds / wanted}
 
 
 @MACHINE.row(
-    "Training waited for the disk: {swapped:,} pages were swapped, {faults:,} read (major page faults).",
-    "Run again, now that files are cached; if it persists, close other programs or use a machine with more memory.",
+    "Training waited for the disk: {swapped:,} pages were swapped, {faults:,} read (major page"
+    " faults).",
+    "Run again, now that files are cached; if it persists, close other programs or use a machine"
+    " with more memory.",
 )
 def _waiting_for_disk(run: Evidence) -> Iterator[Values]:
     usage = run.result.usage
@@ -80,7 +99,8 @@ def _waiting_for_disk(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The control group allows {quota:g} of {cores} CPU cores{held}. This run does not show the speed of all cores.",
+    "The control group allows {quota:g} of {cores} CPU cores{held}. This run does not show the"
+    " speed of all cores.",
     "Lift the quota, or use --set training.intra_op_threads={threads}.",
 )
 def _cpu_quota(run: Evidence) -> Iterator[Values]:
@@ -89,10 +109,17 @@ def _cpu_quota(run: Evidence) -> Iterator[Values]:
     if environment and quota is not None and quota < environment.usable_cores:
         throttled = usage.throttled_seconds if usage else None
         held = "" if throttled is None else f" and held threads back for {throttled:.3g} s"
-        yield {"quota": quota, "cores": environment.usable_cores, "held": held, "threads": max(1, int(quota))}
+        yield {
+            "quota": quota,
+            "cores": environment.usable_cores,
+            "held": held,
+            "threads": max(1, int(quota)),
+        }
 
 
-@MACHINE.row("CPU governor is `{governor}`; clock speed may change during a run.", "Set it to `performance`.")
+@MACHINE.row(
+    "CPU governor is `{governor}`; clock speed may change during a run.", "Set it to `performance`."
+)
 def _cpu_governor(run: Evidence) -> Iterator[Values]:
     governor = run.result.environment.cpu_governor if run.result.environment else None
     if governor not in (None, "performance"):
@@ -105,7 +132,9 @@ def _cpu_governor(run: Evidence) -> Iterator[Values]:
 )
 def _not_as_asked(run: Evidence) -> Iterator[Values]:
     training = run.result.request.recipe.training
-    asked = {name: getattr(training, name) for name in _READ_BACK} | {"compiler": training.compiler_used}
+    asked = {name: getattr(training, name) for name in _READ_BACK} | {
+        "compiler": training.compiler_used
+    }
     for name, value in asked.items():
         if run.result.settings and (used := getattr(run.result.settings, name)) != value:
             yield {"name": name, "used": used, "asked": value}
@@ -126,7 +155,11 @@ def _xla_flags(run: Evidence) -> Iterator[Values]:
     settings = run.result.settings
     found = settings.xla_flags.split() if settings else []
     # With this one XLA compiles parts of a network whatever training.compiler says.
-    flags = [flag for flag in found if flag.startswith("--tf_xla_auto_jit") and not flag.endswith(("=0", "=-1"))]
+    flags = [
+        flag
+        for flag in found
+        if flag.startswith("--tf_xla_auto_jit") and not flag.endswith(("=0", "=-1"))
+    ]
     if settings and settings.compiler == "xla":
         flags += [flag for flag in found if flag.startswith("--xla_")]
     if flags:
@@ -140,7 +173,9 @@ def _xla_flags(run: Evidence) -> Iterator[Values]:
 def _gpu_held_back(run: Evidence) -> Iterator[Values]:
     for gpu, states in _gpus(run):
         reasons = [state.clock_reasons for state in states if state.clock_reasons is not None]
-        shares = {text: sum(bool(bits & bit) for bits in reasons) for bit, text in CLOCK_REASONS.items()}
+        shares = {
+            text: sum(bool(bits & bit) for bits in reasons) for bit, text in CLOCK_REASONS.items()
+        }
         told = [
             f"{text} in {format_share(number / len(reasons))} of {count(len(reasons), 'check')}"
             for text, number in shares.items()
@@ -151,15 +186,22 @@ def _gpu_held_back(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "Other processes used GPU {gpu} in {share} of {looks}. Measured speed may be too low, and energy includes theirs.",
+    "Other processes used GPU {gpu} in {share} of {looks}. Measured speed may be too low, and"
+    " energy includes theirs.",
     "Stop them (`nvidia-smi` lists them), or use another GPU.",
 )
 def _gpu_shared(run: Evidence) -> Iterator[Values]:
     for gpu, states in _gpus(run):
-        numbers = [state.num_other_processes for state in states if state.num_other_processes is not None]
+        numbers = [
+            state.num_other_processes for state in states if state.num_other_processes is not None
+        ]
         if any(numbers):
             shared = sum(number > 0 for number in numbers)
-            yield {"gpu": gpu, "share": format_share(shared / len(numbers)), "looks": count(len(numbers), "check")}
+            yield {
+                "gpu": gpu,
+                "share": format_share(shared / len(numbers)),
+                "looks": count(len(numbers), "check"),
+            }
 
 
 @SPEED.row("No training step was measured: there is no speed, loss or accuracy.")
@@ -179,23 +221,37 @@ def _only_warmup(run: Evidence) -> Iterator[Values]:
 
 
 @SPEED.row(
-    "Too short: {spans} in {seconds:.3g} s. At least {least} are needed to show how much the speed varies.",
+    "Too short: {spans} in {seconds:.3g} s. At least {least} are needed to show how much the speed"
+    " varies.",
     "Train longer ({longer}).",
 )
 def _few_spans(run: Evidence) -> Iterator[Values]:
     if 0 < len(run.steady) < MIN_SPANS:
         seconds = math.fsum(span.seconds for span in run.steady)
         longer = _lasting(run, 1.2 * seconds * MIN_SPANS / len(run.steady))
-        yield {"spans": count(len(run.steady), "timing"), "seconds": seconds, "least": MIN_SPANS, "longer": longer}
+        yield {
+            "spans": count(len(run.steady), "timing"),
+            "seconds": seconds,
+            "least": MIN_SPANS,
+            "longer": longer,
+        }
 
 
 def _lasting(run: Evidence, seconds: float) -> str:
-    """Returns the option by which a run lasts so long after its warm-up; the first limit that is reached ends it."""
-    instead = " instead of --steps" if run.result.request.recipe.measurement.steps is not None else ""
+    """Returns the option by which a run lasts so long after its warm-up.
+
+    The first limit that is reached ends it.
+    """
+    instead = (
+        " instead of --steps" if run.result.request.recipe.measurement.steps is not None else ""
+    )
     return f"--seconds {math.ceil(seconds)}{instead}"
 
 
-@SPEED.row("Step times vary around {median:.3g} ms: {seen}.", "Check for background load, then rerun with --repeats 5.")
+@SPEED.row(
+    "Step times vary around {median:.3g} ms: {seen}.",
+    "Check for background load, then rerun with --repeats 5.",
+)
 def _unsteady(run: Evidence) -> Iterator[Values]:
     median = spans.step_time_quantile(run.steady, 0.5)
     if not median or len(run.steady) < MIN_SPANS:
@@ -207,27 +263,44 @@ def _unsteady(run: Evidence) -> Iterator[Values]:
         f"10 % of steps take at least {tail:.2g}x as long": tail > MAX_TAIL,
     }
     if any(found.values()):
-        yield {"seen": ", and ".join(text for text, holds in found.items() if holds), "median": 1e3 * median}
+        yield {
+            "seen": ", and ".join(text for text, holds in found.items() if holds),
+            "median": 1e3 * median,
+        }
 
 
 @SPEED.row(
-    "Steps became {change} during the run: {last:.3g} ms in the last third, {first:.3g} ms in the first.", "{action}"
+    "Steps became {change} during the run: {last:.3g} ms in the last third, {first:.3g} ms in the"
+    " first.",
+    "{action}",
 )
 def _drifting(run: Evidence) -> Iterator[Values]:
     if not spans.step_time_quantile(run.steady, 0.5) or len(run.steady) < MIN_SPANS:
         return
     first, _, last = (spans.mean_step_time(third) for third in spans.cut_by_time(run.steady, 3))
-    times = [spans.mean_step_time(stretch) for stretch in spans.cut_by_time(run.steady, NUM_STRETCHES)]
+    times = [
+        spans.mean_step_time(stretch) for stretch in spans.cut_by_time(run.steady, NUM_STRETCHES)
+    ]
     trend = spans.trend_deviations([time for time in times if time is not None])
     change = last / first - 1 if first and last else 0.0
-    if first and last and abs(change) > MAX_DRIFT and trend * math.copysign(1, change) > TREND_DEVIATIONS:
+    if (
+        first
+        and last
+        and abs(change) > MAX_DRIFT
+        and trend * math.copysign(1, change) > TREND_DEVIATIONS
+    ):
         is_slower, warmup = change > 0, 10 * run.result.request.recipe.measurement.warmup_steps
         longer = _lasting(run, math.fsum(span.seconds for span in run.steady))
         yield {
             "change": f"{100 * abs(change):.0f} % {'slower' if is_slower else 'faster'}",
-            "action": "Check for background load and heat, then rerun."
-            if is_slower
-            else f"Lengthen the warm-up (--set measurement.warmup_steps={warmup}, with {longer}).",
+            "action": (
+                "Check for background load and heat, then rerun."
+                if is_slower
+                else (
+                    f"Lengthen the warm-up (--set measurement.warmup_steps={warmup}, with"
+                    f" {longer})."
+                )
+            ),
             "first": 1e3 * first,
             "last": 1e3 * last,
         }

@@ -18,34 +18,54 @@ Values = dict[str, float | None]
 Figure = Callable[[Evidence], float | None]
 
 # Of whole epochs and their validation: a limited run has none, as a note of its own says.
-_OF_WHOLE_EPOCHS = {"epoch_seconds", "validation_seconds", "val_loss", "val_accuracy", "best_val_accuracy"}
+_OF_WHOLE_EPOCHS = {
+    "epoch_seconds",
+    "validation_seconds",
+    "val_loss",
+    "val_accuracy",
+    "best_val_accuracy",
+}
 
 
 def summarize_run(result: RunResult) -> Summary:
     """Reduces the raw readings of one run to the numbers that are reported, finished or not.
 
-    Leading steps, as many as its recipe has for warm-up, are left out of speeds and step times: they hold tracing,
-    compilation and the first fill of the input pipeline.
+    Leading steps, as many as its recipe has for warm-up, are left out of speeds and step times:
+    they hold tracing, compilation and the first fill of the input pipeline.
 
     Args:
         result: A run in whatever state; times in seconds.
 
     Returns:
-        Every metric of `METRICS`, None where it does not exist or is not finite; a warning names each of those. A
-        compiled network's own metrics follow under their names.
-        Accuracies are only there for classification, memory of GPUs only where they are used, and what not every run
-        measures (costs, energy, work and limit, time breakdown) only where it was. Times in seconds;
-        `samples_per_second` counts the samples of all replicas. Of a profile, which is no training, what exists
-        of `METRICS` and `PROFILE_METRICS`.
+        Every metric of `METRICS`, None where it does not exist or is not finite; a warning names
+        each of those. A compiled network's own metrics follow under their names. Accuracies are
+        only there for classification, memory of GPUs only where they are used, and what not every
+        run measures (costs, energy, work and limit, time breakdown) only where it was. Times in
+        seconds; `samples_per_second` counts the samples of all replicas. Of a profile, which is no
+        training, what exists of `METRICS` and `PROFILE_METRICS`.
     """
-    values, warnings, notes = _list_values(Evidence(result)), find_warnings(result), find_notes(result)
+    values, warnings, notes = (
+        _list_values(Evidence(result)),
+        find_warnings(result),
+        find_notes(result),
+    )
     if result.request.profile:
-        known = {name: value for name, value in (values | _profiled(result)).items() if value is not None}
-        names = [name for name in METRICS | PROFILE_METRICS if name in known and not name.startswith("steady_")]
-        return Summary(metrics={name: known[name] for name in names}, warnings=warnings, notes=notes)
+        known = {
+            name: value for name, value in (values | _profiled(result)).items() if value is not None
+        }
+        names = [
+            name
+            for name in METRICS | PROFILE_METRICS
+            if name in known and not name.startswith("steady_")
+        ]
+        return Summary(
+            metrics={name: known[name] for name in names}, warnings=warnings, notes=notes
+        )
     metrics = {name: values[name] for name in METRICS if name in values}
     if result.epochs:
-        metrics |= {name: value for name, value in result.epochs[-1].metrics.items() if name not in metrics}
+        metrics |= {
+            name: value for name, value in result.epochs[-1].metrics.items() if name not in metrics
+        }
     explained = _OF_WHOLE_EPOCHS if result.request.recipe.measurement.is_limited else ()
     missing = [name for name, value in metrics.items() if value is None and name not in explained]
     if missing and result.spans:  # without spans, a warning says already that nothing was measured
@@ -56,12 +76,21 @@ def summarize_run(result: RunResult) -> Summary:
 def _list_values(run: Evidence) -> Values:
     figures = _FIGURES | (_ACCURACIES if _has_accuracy(run) else {})
     values = {name: figure(run) for name, figure in figures.items()}
-    values |= {name: value for name, figure in _OPTIONAL.items() if (value := figure(run)) is not None}
+    values |= {
+        name: value for name, figure in _OPTIONAL.items() if (value := figure(run)) is not None
+    }
     cost, energy = compute_cost(run.result), find_energy(run.result)
-    values |= _breakdown(run.result) | (cost.metrics() if cost else {}) | (energy.metrics() if energy else {})
+    values |= (
+        _breakdown(run.result)
+        | (cost.metrics() if cost else {})
+        | (energy.metrics() if energy else {})
+    )
     for one in run.result.evaluations:
         values |= {f"{one.name}_loss": one.loss, f"{one.name}_accuracy": one.accuracy}
-    return {name: value if value is not None and math.isfinite(value) else None for name, value in values.items()}
+    return {
+        name: value if value is not None and math.isfinite(value) else None
+        for name, value in values.items()
+    }
 
 
 def _profiled(result: RunResult) -> Values:
@@ -75,7 +104,10 @@ def _profiled(result: RunResult) -> Values:
 
 
 def _breakdown(result: RunResult) -> Values:
-    """Returns where the process's time went; entries and what is not accounted for add up to its wall time."""
+    """Returns where the process's time went.
+
+    Entries and what is not accounted for add up to its wall time.
+    """
     breakdown = result.breakdown
     if breakdown is None:
         return {}
@@ -115,18 +147,28 @@ def _step_time(fraction: float) -> Figure:
 
 
 def _best_accuracy(run: Evidence) -> float | None:
-    return max((record.val_accuracy for record in run.result.epochs if record.val_accuracy is not None), default=None)
+    return max(
+        (record.val_accuracy for record in run.result.epochs if record.val_accuracy is not None),
+        default=None,
+    )
 
 
 def _time_to_accuracy(run: Evidence) -> float | None:
-    """Returns the seconds from the start of training to the end of the first epoch on target, validation included.
+    """Returns the seconds from the start of training to the target accuracy.
 
-    A run that goes on from a checkpoint counts the time of the runs before, as `elapsed_seconds` does.
+    They last to the end of the first epoch on target, validation included.
+
+    A run that goes on from a checkpoint counts the time of the runs before, as `elapsed_seconds`
+    does.
     """
     target = run.result.request.recipe.expect.target_accuracy
     if target is None or run.result.is_synthetic or not _has_accuracy(run):
         return None
-    on_target = (record.elapsed_seconds for record in run.result.epochs if reaches(record.val_accuracy, target))
+    on_target = (
+        record.elapsed_seconds
+        for record in run.result.epochs
+        if reaches(record.val_accuracy, target)
+    )
     return next(on_target, None)
 
 
@@ -137,7 +179,11 @@ def _tokens_per_second(run: Evidence) -> float | None:
 
 def _batch_size(run: Evidence) -> int:
     placement = run.result.placement
-    return placement.global_batch_size if placement else run.result.request.recipe.training.global_batch_size
+    return (
+        placement.global_batch_size
+        if placement
+        else run.result.request.recipe.training.global_batch_size
+    )
 
 
 def _other_cores(run: Evidence) -> float | None:
@@ -154,7 +200,9 @@ def _largest(record: str, name: str) -> Figure:
 
 def _collective_bytes(run: Evidence) -> float | None:
     spread = run.result.spread  # of a framework that tells
-    return sum(one.num_bytes for one in spread.collectives) if spread and spread.collectives else None
+    return (
+        sum(one.num_bytes for one in spread.collectives) if spread and spread.collectives else None
+    )
 
 
 def _share_of_step(name: str) -> Figure:
@@ -162,7 +210,11 @@ def _share_of_step(name: str) -> Figure:
 
     def figure(run: Evidence) -> float | None:
         seconds, check = _of("exchange_check", name)(run), run.result.exchange_check
-        return seconds / max(worker.step_seconds for worker in check.workers) if check and seconds is not None else None
+        return (
+            seconds / max(worker.step_seconds for worker in check.workers)
+            if check and seconds is not None
+            else None
+        )
 
     return figure
 
@@ -179,7 +231,11 @@ def _has_accuracy(run: Evidence) -> bool:
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    return statistics.median(known) if (known := [value for value in values if value is not None]) else None
+    return (
+        statistics.median(known)
+        if (known := [value for value in values if value is not None])
+        else None
+    )
 
 
 _FIGURES: dict[str, Figure] = {
@@ -192,7 +248,9 @@ _FIGURES: dict[str, Figure] = {
     "step_time_p99_seconds": _step_time(0.99),
     "step_time_mad_seconds": lambda run: step_time_mad(run.steady),
     "epoch_seconds": lambda run: _median([record.epoch_seconds for record in _typical(run)]),
-    "validation_seconds": lambda run: _median([record.validation_seconds for record in _typical(run)]),
+    "validation_seconds": lambda run: _median(
+        [record.validation_seconds for record in _typical(run)]
+    ),
     **{name: _last(name) for name in ("elapsed_seconds", "loss", "val_loss")},
     **{name: _of("model", name) for name in ("num_parameters", "num_trainable_parameters")},
     **{name: _of("placement", name) for name in ("num_replicas", "per_replica_batch_size")},
@@ -204,7 +262,8 @@ _ACCURACIES: dict[str, Figure] = {
     "val_accuracy": _last("val_accuracy"),
     "best_val_accuracy": _best_accuracy,
 }
-# There only where they are known: what not every run measures, so that nothing is missing without it.
+# There only where they are known: what not every run measures, so that nothing is missing without
+# it.
 _OPTIONAL: dict[str, Figure] = {
     **{name: _last_own(name) for name in ("bits_per_byte", "val_bits_per_byte")},
     "tokens_per_second": _tokens_per_second,
@@ -216,7 +275,9 @@ _OPTIONAL: dict[str, Figure] = {
     "time_to_accuracy_seconds": _time_to_accuracy,
     **{name: _last(name) for name in ("val_loss_batch_mean", "val_accuracy_batch_mean")},
     **{name: _last(name) for name in ("inference_loss", "inference_accuracy")},
-    "inference_seconds": lambda run: _median([record.inference_seconds for record in run.result.own_epochs]),
+    "inference_seconds": lambda run: _median(
+        [record.inference_seconds for record in run.result.own_epochs]
+    ),
     "other_busy_cores": _other_cores,
     "memory_before_model_bytes": _of("usage", "memory_before_model_bytes"),
     "peak_gpu_memory_bytes": _largest("usage", "peak_gpu_memory_bytes"),

@@ -1,4 +1,7 @@
-"""What a reader must know before trusting a run: warnings of its speed, of what limits its training, and notes."""
+"""What a reader must know before trusting a run.
+
+Warnings of its speed, of what limits its training, and notes.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,30 +15,53 @@ from tfbench.records.machine import PeakCheck
 from tfbench.records.run import RunResult
 from tfbench.wording import count, join_words
 
-# Rate of the input pipeline alone over that of the training. Where both share the cores, the time of a sample is the
-# sum of both, so that below 1.5 more than two thirds of it go into the input; where a GPU trains, less than a third of
-# the pipeline's time is left to make up for a hold-up.
+# Rate of the input pipeline alone over that of the training. Where both share the cores, the time
+# of a sample is the sum of both, so that below 1.5 more than two thirds of it go into the input;
+# where a GPU trains, less than a third of the pipeline's time is left to make up for a hold-up.
 MIN_HEADROOM = 1.5
-# Below it, the pipeline alone was slower than the training that it fed, which cannot be; above, but below 1, both are
-# equal for what they are known to: single rates of half a second were seen to differ by a few per cent.
+# Below it, the pipeline alone was slower than the training that it fed, which cannot be; above, but
+# below 1, both are equal for what they are known to: single rates of half a second were seen to
+# differ by a few per cent.
 POSSIBLE_HEADROOM = 0.95
-MAX_READY_SHARE = 0.02  # of an epoch's time, that making its batches would have taken, had they not been made before
-MAX_OTHER_SHARE = 0.1  # of the machine's processor time: with more of it taken by others, products show no peak
+# of an epoch's time, that making its batches would have taken, had they not been made before
+MAX_READY_SHARE = 0.02
+MAX_OTHER_SHARE = (
+    0.1  # of the machine's processor time: with more of it taken by others, products show no peak
+)
 _MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a warning
 _NUM_NAMED = 5  # layers that are named; more make nobody wiser
-_ONLY_TO_THE_END = ("checkpoint_every_epochs", "num_predictions", "per_class_accuracy")  # of a run without limits
-# Sections whose values make a workload, and keys among them that do not: which data is told by the run itself, how long
-# is trained does not change the time of an epoch, and how the work is carried out is part of the software.
+_ONLY_TO_THE_END = (
+    "checkpoint_every_epochs",
+    "num_predictions",
+    "per_class_accuracy",
+)  # of a run without limits
+# Sections whose values make a workload, and keys among them that do not: which data is told by the
+# run itself, how long is trained does not change the time of an epoch, and how the work is carried
+# out is part of the software.
 OF_WORKLOAD = ("model.", "dataset.", "training.")
 BESIDE_WORKLOAD = (
     "dataset.data",
-    *(f"training.{name}" for name in ("epochs", "stop_at_val_accuracy", "stop_below_error_change", "seed")),
-    *(f"training.{name}" for name in ("steps_per_execution", "data_on_device", "backend", "compiler", "deterministic")),
+    *(
+        f"training.{name}"
+        for name in ("epochs", "stop_at_val_accuracy", "stop_below_error_change", "seed")
+    ),
+    *(
+        f"training.{name}"
+        for name in (
+            "steps_per_execution",
+            "data_on_device",
+            "backend",
+            "compiler",
+            "deterministic",
+        )
+    ),
     *(f"training.{name}" for name in ("intra_op_threads", "inter_op_threads")),
 )
 _LEARNED_LESS = "Find out why the network learned less before you quote this run."
 _NOT_MEANT_FOR = {
-    "cpu": "training may take days there. Use a GPU (--devices gpu), or measure a part (--steps 20).",
+    "cpu": (
+        "training may take days there. Use a GPU (--devices gpu), or measure a part (--steps 20)."
+    ),
     "gpu": "it is too small for one. Use --devices cpu.",
 }
 
@@ -49,8 +75,8 @@ CODE = WarningTable()  # notes on a network that is code, of a profile, too
 
 
 @LIMITS.row(
-    "The input pipeline alone made {rate:,.0f} samples/s, fewer than the training's {speed:,.0f}: this check is "
-    "unreliable.",
+    "The input pipeline alone made {rate:,.0f} samples/s, fewer than the training's {speed:,.0f}:"
+    " this check is unreliable.",
     "Rerun on an idle machine, without validation (--seconds 10).",
 )
 def _input_contradicts(run: Evidence) -> Iterator[Values]:
@@ -59,8 +85,8 @@ def _input_contradicts(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row(
-    "Input-bound, or nearly: the input pipeline alone makes {rate:,.0f} samples/s, {headroom:.2f}x the training's "
-    "{speed:,.0f}. This run measures the input pipeline more than the devices.",
+    "Input-bound, or nearly: the input pipeline alone makes {rate:,.0f} samples/s, {headroom:.2f}x"
+    " the training's {speed:,.0f}. This run measures the input pipeline more than the devices.",
     "Use faster storage, more CPU cores, smaller images or a larger network.",
 )
 def _input_bound(run: Evidence) -> Iterator[Values]:
@@ -69,12 +95,16 @@ def _input_bound(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row(
-    "Epochs are short: up to {ready:.0f} % of the batches were prepared before timing began, so speed may be up to "
-    "{gain:.0f} % too high.",
+    "Epochs are short: up to {ready:.0f} % of the batches were prepared before timing began, so"
+    " speed may be up to {gain:.0f} % too high.",
     "Measure without validation (--seconds 10).",
 )
 def _short_epochs(run: Evidence) -> Iterator[Values]:
-    if run.headroom and run.headroom >= POSSIBLE_HEADROOM and run.ready_share / run.headroom > MAX_READY_SHARE:
+    if (
+        run.headroom
+        and run.headroom >= POSSIBLE_HEADROOM
+        and run.ready_share / run.headroom > MAX_READY_SHARE
+    ):
         yield {"ready": 100 * run.ready_share, "gain": 100 * run.ready_share / run.headroom}
 
 
@@ -86,20 +116,36 @@ def _no_peak(run: Evidence) -> Iterator[Values]:
     peak = find_peak(checks)
     if peak is None:
         share = min(check.other_share for check in checks)
-        yield {"why": f"other processes used {100 * share:.0f} % of the CPU while the peak was measured"}
+        yield {
+            "why": (
+                f"other processes used {100 * share:.0f} % of the CPU while the peak was measured"
+            )
+        }
     elif reached > peak:
-        gigaflops = f"{reached / 1e9:,.4g} GFLOP/s, more than the measured peak of {peak / 1e9:,.4g}"
-        yield {"why": f"training reached {gigaflops} (convolutions may take fewer operations than are counted)"}
+        gigaflops = (
+            f"{reached / 1e9:,.4g} GFLOP/s, more than the measured peak of {peak / 1e9:,.4g}"
+        )
+        yield {
+            "why": (
+                f"training reached {gigaflops} (convolutions may take fewer operations than are"
+                " counted)"
+            )
+        }
 
 
 def find_peak(checks: Sequence[PeakCheck]) -> float | None:
-    """Returns the most that devices were seen to compute in a second; None: nothing, or others always disturbed it."""
+    """Returns the most that devices were seen to compute in a second; None.
+
+    Nothing, or others always disturbed it.
+    """
     if all(check.other_share > MAX_OTHER_SHARE for check in checks):
         return None
     return max(check.flops_per_second for check in checks)
 
 
-@LIMITS.row("FLOPs not counted, because tfbench does not know the operations of {layers}.", "{action}")
+@LIMITS.row(
+    "FLOPs not counted, because tfbench does not know the operations of {layers}.", "{action}"
+)
 def _unknown_layers(run: Evidence) -> Iterator[Values]:
     if layers := run.result.model.uncounted_layers if run.result.model else ():
         more = f" and {len(layers) - _NUM_NAMED} more" if len(layers) > _NUM_NAMED else ""
@@ -109,7 +155,8 @@ def _unknown_layers(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row(
-    "Workers wait {waiting:.3g} of {step:.3g} ms per step ({share:.0f} %) for worker {slowest} of {num}.",
+    "Workers wait {waiting:.3g} of {step:.3g} ms per step ({share:.0f} %) for worker {slowest} of"
+    " {num}.",
     "Check its input, its device, and what else runs on its machine.",
 )
 def _slow_worker(run: Evidence) -> Iterator[Values]:
@@ -117,7 +164,11 @@ def _slow_worker(run: Evidence) -> Iterator[Values]:
     step = max(worker.step_seconds for worker in check.workers) if check else 0.0
     if not check or check.waiting_seconds <= _MUCH_WAITING * step:
         return
-    times = {"waiting": 1e3 * check.waiting_seconds, "step": 1e3 * step, "share": 100 * check.waiting_seconds / step}
+    times = {
+        "waiting": 1e3 * check.waiting_seconds,
+        "step": 1e3 * step,
+        "share": 100 * check.waiting_seconds / step,
+    }
     yield {**times, "slowest": check.slowest, "num": len(check.workers)}
 
 
@@ -145,7 +196,8 @@ def _other_purpose(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row(
-    "An epoch takes {executed} steps instead of {steps}, a multiple of training.steps_per_execution ({size}).",
+    "An epoch takes {executed} steps instead of {steps}, a multiple of training.steps_per_execution"
+    " ({size}).",
     "Choose a divisor before you compare epochs.",
 )
 def _whole_executions(run: Evidence) -> Iterator[Values]:
@@ -156,20 +208,38 @@ def _whole_executions(run: Evidence) -> Iterator[Values]:
         yield {"executed": steps + -steps % size, "steps": steps, "size": size}
 
 
-@LEARNING.row("Loss was not finite in {epochs}: the model did not learn.", "Lower training.optimizer.learning_rate.")
+@LEARNING.row(
+    "Loss was not finite in {epochs}: the model did not learn.",
+    "Lower training.optimizer.learning_rate.",
+)
 def _loss_not_finite(run: Evidence) -> Iterator[Values]:
     if broken := [record.epoch for record in run.result.epochs if record.loss is None]:
         yield {"epochs": f"{count(len(broken), 'epoch')} (first: {broken[0]})"}
 
 
-@LEARNING.row("{name} after epoch {epoch} is {value}; the recipe{as_it_is} reaches {low:g} to {high:g}.", "{action}")
+@LEARNING.row(
+    "{name} after epoch {epoch} is {value}; the recipe{as_it_is} reaches {low:g} to {high:g}.",
+    "{action}",
+)
 def _outside_of_band(run: Evidence) -> Iterator[Values]:
-    """Holds for each epoch whose validation is outside of what the recipe expects; not of synthetic or limited runs."""
-    request, records = run.result.request, {str(record.epoch): record for record in run.result.epochs}
+    """Holds for each epoch whose validation is outside of what the recipe expects.
+
+    Not of synthetic or limited runs.
+    """
+    request, records = (
+        run.result.request,
+        {str(record.epoch): record for record in run.result.epochs},
+    )
     if run.result.is_synthetic or request.recipe.measurement.is_limited:
         return
-    causes = [key for key in request.overrides if key.startswith(OF_WORKLOAD) and key not in BESIDE_WORKLOAD]
-    if request.recipe.training.optimizer.learning_rate_schedule:  # which is stretched over all epochs
+    causes = [
+        key
+        for key in request.overrides
+        if key.startswith(OF_WORKLOAD) and key not in BESIDE_WORKLOAD
+    ]
+    if (
+        request.recipe.training.optimizer.learning_rate_schedule
+    ):  # which is stretched over all epochs
         causes += [key for key in request.overrides if key == "training.epochs"]
     changed = join_words([key.partition(".")[2] for key in causes])
     weaker = f"Your change of {changed} may explain it." if changed else _LEARNED_LESS
@@ -183,7 +253,10 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
             if value is not None and reaches(value, low) and reaches(high, value):
                 continue
             is_better = value is not None and (value > high) == (name == "val_accuracy")
-            action = "That is too good: look for validation samples in the training set, or an easier task."
+            action = (
+                "That is too good: look for validation samples in the training set, or an easier"
+                " task."
+            )
             yield {
                 "name": f"Validation {name.removeprefix('val_')}",
                 "epoch": epoch,
@@ -195,7 +268,10 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
             }
 
 
-@NOTES.row("Logical CPU devices share all cores: this shows overhead, not scaling.", "Use GPUs to measure scaling.")
+@NOTES.row(
+    "Logical CPU devices share all cores: this shows overhead, not scaling.",
+    "Use GPUs to measure scaling.",
+)
 def _shared_cores(run: Evidence) -> Iterator[Values]:
     devices = run.result.placement.devices if run.result.placement else ()
     if sum(device.startswith("cpu") for device in devices) > 1:
@@ -219,15 +295,25 @@ def _own_training(run: Evidence) -> Iterator[Values]:
 def _synthetic_data(run: Evidence) -> Iterator[Values]:
     if run.result.is_synthetic:
         is_own = run.result.request.recipe.dataset.name == "network"
-        yield {"action": "Add load_data() beside the network for real data." if is_own else "Real data: --data real."}
+        yield {
+            "action": (
+                "Add load_data() beside the network for real data."
+                if is_own
+                else "Real data: --data real."
+            )
+        }
 
 
 @NOTES.row(
-    "Limited to {limits} after the warm-up instead of {epochs}: validation was skipped, and training is incomplete.",
+    "Limited to {limits} after the warm-up instead of {epochs}: validation was skipped, and"
+    " training is incomplete.",
     "To train to the end, use `tfbench run` without --steps and --seconds.",
 )
 def _limited(run: Evidence) -> Iterator[Values]:
-    measurement, training = run.result.request.recipe.measurement, run.result.request.recipe.training
+    measurement, training = (
+        run.result.request.recipe.measurement,
+        run.result.request.recipe.training,
+    )
     limits = [f"{measurement.steps} steps"] if measurement.steps is not None else []
     limits += [f"{measurement.seconds:g} s"] if measurement.seconds is not None else []
     if limits:
@@ -243,17 +329,28 @@ def _left_out(run: Evidence) -> Iterator[Values]:
 
 
 def find_warnings(result: RunResult) -> tuple[str, ...]:
-    """Returns a text for each thing that makes a run's figures doubtful: first of what it learned, then of its speed.
+    """Returns a text for each thing that makes a run's figures doubtful.
+
+    First of what it learned, then of its speed.
 
     A profile has warnings of the machine alone, since it trains nothing.
     """
     run = Evidence(result)
-    first, speed, last = (() if result.request.profile else table.texts(run) for table in (LEARNING, SPEED, LIMITS))
-    return tuple(dict.fromkeys((*first, *MACHINE.texts(run), *speed, *result.notes, *last, *EARLY.texts(run))))
+    first, speed, last = (
+        () if result.request.profile else table.texts(run) for table in (LEARNING, SPEED, LIMITS)
+    )
+    return tuple(
+        dict.fromkeys(
+            (*first, *MACHINE.texts(run), *speed, *result.notes, *last, *EARLY.texts(run))
+        )
+    )
 
 
 def find_early_warnings(result: RunResult) -> tuple[str, ...]:
-    """Returns the warnings that a user should see before waiting for a run whose devices are known."""
+    """Returns the warnings to show as soon as a run's devices are known.
+
+    A user should see them before waiting for the run.
+    """
     return tuple(EARLY.texts(Evidence(result)))
 
 
@@ -265,7 +362,9 @@ def find_notes(result: RunResult) -> tuple[str, ...]:
 
 
 def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Returns what several runs were warned of, each kind once, in the words of the first that has it; the usual first.
+    """Returns the warnings of several runs, each kind once, the usual first.
+
+    A kind is told in the words of the first run that has it.
 
     Args:
         warnings: Of each run; those that differ in their numbers alone are of one kind.
@@ -276,6 +375,7 @@ def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
             kinds.setdefault(kind, []).append(text)
     usual_first = sorted(kinds.values(), key=len, reverse=True)
     return tuple(
-        f"{len(texts)} of {len(warnings)} runs{', for example' if len(set(texts)) > 1 else ''}: {texts[0]}"
+        f"{len(texts)} of {len(warnings)} runs{', for example' if len(set(texts)) > 1 else ''}:"
+        f" {texts[0]}"
         for texts in usual_first
     )

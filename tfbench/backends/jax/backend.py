@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from keras.src.backend.jax.trainer import JAXEpochIterator  # what `fit` takes; Keras does not publish it
+from keras.src.backend.jax.trainer import (
+    JAXEpochIterator,
+)  # what `fit` takes; Keras does not publish it
 
 from tfbench.backends.backend import Backend
 from tfbench.backends.device_choice import Placed, require_on
@@ -21,7 +23,11 @@ from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Placement, Spread, WorkerRank
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
-_NO_MEMORY = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED")  # of XLA, CUDA, its libraries
+_NO_MEMORY = (
+    "RESOURCE_EXHAUSTED",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "_STATUS_ALLOC_FAILED",
+)  # of XLA, CUDA, its libraries
 _MOST_GIVEN = 4  # calls that were not waited for, each of which holds its result
 
 
@@ -39,23 +45,35 @@ class Jax(Backend):
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its version, and the major version of CUDA that it has the libraries of."""
-        cuda = next((major for major in ("13", "12") if find_version(f"jax-cuda{major}-plugin")), None)
+        cuda = next(
+            (major for major in ("13", "12") if find_version(f"jax-cuda{major}-plugin")), None
+        )
         return {"jax": jax.__version__, "jax_cuda": cuda}
 
     def set_process_wide(self, training: TrainingConfig) -> None:
-        """Sets what JAX only takes before its first operation; which platforms, it has read when it was imported."""
+        """Sets what JAX only takes before its first operation.
+
+        Which platforms, it has read when it was imported.
+        """
         if platforms := os.environ.get("JAX_PLATFORMS"):
             jax.config.update("jax_platforms", platforms)
-        if training.deterministic and os.environ.get("JAX_PLATFORMS") != "cpu":  # which has no other operations
+        if (
+            training.deterministic and os.environ.get("JAX_PLATFORMS") != "cpu"
+        ):  # which has no other operations
             os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
         # Its own default lets a GPU compute float32 with ten bits of mantissa.
-        jax.config.update("jax_default_matmul_precision", "tensorfloat32" if training.tensor_float_32 else "highest")
+        jax.config.update(
+            "jax_default_matmul_precision",
+            "tensorfloat32" if training.tensor_float_32 else "highest",
+        )
 
     def process_wide_settings(self) -> dict[str, object]:
         """Returns settings that a user's own code must leave as they are."""
         return {
             "jax_disable_jit": jax.config.jax_disable_jit,
-            "jax_default_matmul_precision (training.tensor_float_32)": jax.config.jax_default_matmul_precision,
+            "jax_default_matmul_precision (training.tensor_float_32)": (
+                jax.config.jax_default_matmul_precision
+            ),
             "jax_enable_x64": jax.config.jax_enable_x64,
         }
 
@@ -65,11 +83,15 @@ class Jax(Backend):
         return {
             "compiler": "xla" if model.jit_compile and not jax.config.jax_disable_jit else "eager",
             "tensor_float_32": jax.config.jax_default_matmul_precision == "tensorfloat32",
-            "deterministic": training.deterministic and (not self.list_gpus() or _DETERMINISTIC in flags),
+            "deterministic": (
+                training.deterministic and (not self.list_gpus() or _DETERMINISTIC in flags)
+            ),
             "xla_flags": flags.replace(_DETERMINISTIC, "").strip(),
         }
 
-    def resolve(self, config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None) -> Any:
+    def resolve(
+        self, config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None
+    ) -> Any:
         """Resolves the device, which JAX computes on unless told otherwise, or several."""
         if config.strategy != "default":
             return several_devices.resolve(config, training, rank)
@@ -77,7 +99,11 @@ class Jax(Backend):
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
         """Lays a compiled model on several devices."""
-        return several_devices.lay_model_out(placed, config, model) if config.strategy != "default" else placed
+        return (
+            several_devices.lay_model_out(placed, config, model)
+            if config.strategy != "default"
+            else placed
+        )
 
     def verify(self, placed: Any, model: Any) -> None:
         """Makes sure that what was trained is on the devices asked for, all of them.
@@ -87,7 +113,9 @@ class Jax(Backend):
         Raises:
             MeasurementError: Some is elsewhere, or not there at all.
         """
-        shapes = collections.Counter(tuple(variable.shape) for variable in model.trainable_variables)
+        shapes = collections.Counter(
+            tuple(variable.shape) for variable in model.trainable_variables
+        )
         arrays = jax.live_arrays()  # of the platform that JAX computes on unless told otherwise
         where = "any device of JAX's default platform"
         if isinstance(placed, several_devices.SeveralDevices):
@@ -95,16 +123,20 @@ class Jax(Backend):
             where = ", ".join(placed.placement.devices)
         else:
             kinds = {device.platform for array in arrays for device in array.devices()}
-            require_on(placed, ("gpu" if kind == "cuda" else kind for kind in kinds), "arrays of the step are")
+            require_on(
+                placed,
+                ("gpu" if kind == "cuda" else kind for kind in kinds),
+                "arrays of the step are",
+            )
         if missing := shapes - collections.Counter(array.shape for array in arrays):
             raise MeasurementError(f"{sum(missing.values())} trained variables are not on {where}.")
 
     def synchronize(self) -> None:
         """Waits until everything that was given to the device is there.
 
-        All of its arrays are waited for, among them what the last step will have made of the weights. The state that
-        Keras keeps of a model in training is in containers of its own, which `jax.block_until_ready` takes for a value
-        that is there.
+        All of its arrays are waited for, among them what the last step will have made of the
+        weights. The state that Keras keeps of a model in training is in containers of its own,
+        which `jax.block_until_ready` takes for a value that is there.
         """
         jax.block_until_ready(jax.live_arrays())
 
@@ -124,15 +156,24 @@ class Jax(Backend):
         return placement.num_devices > 1
 
     def read_peak(self, name: str) -> int | None:
-        """Returns the most bytes in use on a GPU since the process began, which JAX has no way to forget.
+        """Returns the peak bytes in use on a GPU since the process began.
+
+        JAX has no way to forget this peak.
 
         So it holds what was in use while the model was built, too.
         """
-        return (_find(name).memory_stats() or {}).get("peak_bytes_in_use")  # some of JAX's allocators do not count
+        return (_find(name).memory_stats() or {}).get(
+            "peak_bytes_in_use"
+        )  # some of JAX's allocators do not count
 
     def explain_exhaustion(self, error: Exception) -> str | None:
-        """Returns what an error says of memory that could not be had; None for an error of another kind."""
-        says_so = isinstance(error, jax.errors.JaxRuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
+        """Returns what an error says of memory that could not be had.
+
+        None for an error of another kind.
+        """
+        says_so = isinstance(error, jax.errors.JaxRuntimeError) and any(
+            sign in str(error) for sign in _NO_MEMORY
+        )
         return str(error) if says_so else None
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
@@ -140,7 +181,9 @@ class Jax(Backend):
         num_rows, common, num_columns = sizes
 
         def draw(rows: int, columns: int) -> Any:
-            return (jax.random.normal(jax.random.key(rows), (rows, columns)) * rows**-0.5).astype(dtype)
+            return (jax.random.normal(jax.random.key(rows), (rows, columns)) * rows**-0.5).astype(
+                dtype
+            )
 
         matrices = draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)
         factors = [jax.device_put(matrices, _find(device)) for device in devices]
@@ -178,7 +221,9 @@ class Jax(Backend):
     def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
         """Takes some batches of a recipe's endless stream."""
         return ProfiledBatches(
-            dataset, put=jax.device_put, iterate=lambda stream: iter(JAXEpochIterator(stream)._get_iterator())
+            dataset,
+            put=jax.device_put,
+            iterate=lambda stream: iter(JAXEpochIterator(stream)._get_iterator()),
         )
 
 

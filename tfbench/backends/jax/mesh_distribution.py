@@ -1,4 +1,7 @@
-"""A mesh of JAX's devices as Keras knows it: where the parts of variables and of batches lie, and their exchange."""
+"""A mesh of JAX's devices as Keras knows it.
+
+Where the parts of variables and of batches lie, and their exchange.
+"""
 
 import collections
 import math
@@ -25,29 +28,38 @@ _COLLECTIVE = re.compile(
 )
 _RESULT = re.compile(r"(?P<type>[a-z]+\d+)\[(?P<sizes>[\d,]*)\]")
 # In a trace: what XLA calls collectives, and kernels of NCCL on a GPU.
-_TRACED = re.compile(r"(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)|nccl\w*Kernel")
+_TRACED = re.compile(
+    r"(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)|nccl\w*Kernel"
+)
 _GPU_PLANE = re.compile(r"/device:GPU:\d+")
 _HOST_PLANE = "/host:CPU"  # of all logical devices of the processor together
 Layout = Mapping[str, tuple[MeshAxis | None, ...]]  # from the path of a variable that is cut
 
 
 class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc]  # Keras has no types
-    """Variables whole on every device but for those that a layout cuts, batches cut along the mesh's axis "data".
+    """Distribution of variables by a layout, and of batches along the axis "data".
 
-    Batches are laid on the devices by `put`, not by Keras, which gives every batch of an epoch the parts of its first.
+    Variables that the layout does not cut are whole on every device.
+
+    Batches are laid on the devices by `put`, not by Keras, which gives every batch of an epoch the
+    parts of its first.
 
     Args:
         mesh: Sizes of the axes.
         devices: JAX's, of all processes; the place on the axis "model" changes fastest.
         layout: Variables that are cut.
-        outputs: Layers whose outputs are cut, by their path. Unless told, XLA may gather the parts of a layer's weights
-            and compute it as if they were whole.
+        outputs: Layers whose outputs are cut, by their path. Unless told, XLA may gather the parts
+            of a layer's weights and compute it as if they were whole.
     """
 
     def __init__(self, mesh: Mesh, devices: Sequence[Any], layout: Layout, outputs: Layout) -> None:
-        devices_in_place = keras_distribution.DeviceMesh((mesh.data, mesh.model), _AXES, np.array(devices, object))
+        devices_in_place = keras_distribution.DeviceMesh(
+            (mesh.data, mesh.model), _AXES, np.array(devices, object)
+        )
         super().__init__(
-            layout_map=keras_distribution.LayoutMap(devices_in_place), batch_dim_name="data", auto_shard_dataset=False
+            layout_map=keras_distribution.LayoutMap(devices_in_place),
+            batch_dim_name="data",
+            auto_shard_dataset=False,
         )
         self.mesh, self.num_parts = mesh, mesh.data
         self._layout, self._outputs = layout, outputs
@@ -58,38 +70,57 @@ class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc] 
         return self._tensor_layout(self._layout.get(variable.path, whole))
 
     def get_data_layout(self, shape: Sequence[int]) -> Any:
-        """Returns where the parts of a batch lie; one that does not divide is whole on every device."""
+        """Returns where the parts of a batch lie.
+
+        One that does not divide is whole on every device.
+        """
         first: MeshAxis | None = None if shape[0] % self.mesh.data else "data"
         return self._tensor_layout((first, *[None] * (len(shape) - 1)))
 
     def get_tensor_layout(self, path: str) -> Any:
         """Returns where the parts of a layer's output lie; None: XLA places them."""
         layer = path.removesuffix("/output")
-        axes = next((axes for name, axes in self._outputs.items() if f"/{layer}".endswith(f"/{name}")), None)
+        axes = next(
+            (axes for name, axes in self._outputs.items() if f"/{layer}".endswith(f"/{name}")), None
+        )
         return None if axes is None else self._tensor_layout(axes)
 
     def put(self, rows: Any, num_samples: int) -> Any:
-        """Lays an array of a batch on the devices: in parts, or whole on each where it does not divide.
+        """Lays an array of a batch on the devices.
+
+        In parts, or whole on each where it does not divide.
 
         Args:
-            rows: This process's part, or all rows of the batch, which then is whole on the devices of other processes.
+            rows: This process's part, or all rows of the batch, which then is whole on the devices
+                of other processes.
             num_samples: Rows of the whole batch.
         """
         shape = (num_samples, *rows.shape[1:])
         is_whole = len(rows) == num_samples and self.num_processes > 1
-        layout = self._tensor_layout((None,) * rows.ndim) if is_whole else self.get_data_layout(shape)
+        layout = (
+            self._tensor_layout((None,) * rows.ndim) if is_whole else self.get_data_layout(shape)
+        )
         return jax.make_array_from_process_local_data(layout.backend_layout, rows, shape)
 
     def take_over(self, model: Any) -> None:
         """Lays the variables of a model, compiled without a distribution, on the devices.
 
-        Keras draws initial values on one device anyhow, where they are not by its own initializers; the optimizer's
-        variables, of which there may be twice as many, are made on the devices as their weights lie.
+        Keras draws initial values on one device anyhow, where they are not by its own initializers;
+        the optimizer's variables, of which there may be twice as many, are made on the devices as
+        their weights lie.
         """
-        # Those that the model has from its first step on; a network of the user's may only name them until then.
+        # Those that the model has from its first step on; a network of the user's may only name
+        # them until then.
         metrics = keras.tree.flatten(getattr(model._compile_metrics, "_user_metrics", None))
-        of_metrics = [variable for metric in metrics for variable in getattr(metric, "variables", ())]
-        found = [*model.variables, *model.optimizer.variables, *model.metrics_variables, *of_metrics]
+        of_metrics = [
+            variable for metric in metrics for variable in getattr(metric, "variables", ())
+        ]
+        found = [
+            *model.variables,
+            *model.optimizer.variables,
+            *model.metrics_variables,
+            *of_metrics,
+        ]
         for variable in {id(one): one for one in found}.values():
             variable._layout = self.get_variable_layout(variable)
             variable._direct_assign(variable.value)
@@ -112,7 +143,8 @@ def current() -> MeshDistribution | None:
 
 def set_distribution(distribution: MeshDistribution | None) -> None:
     """Makes a mesh, or none, the one that Keras places on."""
-    # Keras would divide what it is given as if it lay on the host, and gives no other way to feed it.
+    # Keras would divide what it is given as if it lay on the host, and gives no other way to feed
+    # it.
     distribution_lib.distribute_data_input = lambda batch, layout, batch_dim_name: batch
     keras_distribution.set_distribution(distribution)
 
@@ -126,7 +158,9 @@ def gather_figures(figures: Sequence[float]) -> list[list[float]]:
 def bytes_on(device: Any, arrays: Sequence[Any]) -> int:
     """Returns how many bytes of arrays lie on a device."""
     there = (array for array in arrays if device in array.sharding.device_set)
-    return sum(math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize for array in there)
+    return sum(
+        math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize for array in there
+    )
 
 
 def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> Spread:
@@ -138,7 +172,11 @@ def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> Sprea
         distribution: The mesh.
     """
     model._symbolic_build(data_batch=batch)
-    devices = [device for device in distribution.device_mesh.devices.flat if device in set(jax.local_devices())]
+    devices = [
+        device
+        for device in distribution.device_mesh.devices.flat
+        if device in set(jax.local_devices())
+    ]
     arrays = [variable.value for variable in [*model.variables, *model.optimizer.variables]]
     return Spread(
         variables=tuple(
@@ -157,7 +195,8 @@ def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> Sprea
 def read_collectives(text: str) -> Iterator[Collective]:
     """Yields the kinds of collectives in a program of XLA's, with the bytes of their results.
 
-    Of one that runs beside others, the start has its operands among its results; only what is new is counted.
+    Of one that runs beside others, the start has its operands among its results; only what is new
+    is counted.
     """
     nums: dict[str, int] = collections.Counter()
     sizes: dict[str, int] = collections.Counter()
@@ -178,9 +217,14 @@ def _count_bytes(result: "re.Match[str]") -> int:
 def _compile_step(model: Any, batch: Any) -> str:
     """Returns Keras's own step as XLA compiled it for one of the devices."""
     state = model._get_jax_state(
-        trainable_variables=True, non_trainable_variables=True, optimizer_variables=True, metrics_variables=True
+        trainable_variables=True,
+        non_trainable_variables=True,
+        optimizer_variables=True,
+        metrics_variables=True,
     )
-    step = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, model._get_state_sharding_spec()))
+    step = jax.jit(
+        model.train_step, donate_argnums=0, out_shardings=(None, model._get_state_sharding_spec())
+    )
     compiled = step.lower(tuple(map(list, state)), batch).compile()
     return str(compiled.as_text())
 

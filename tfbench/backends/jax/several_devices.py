@@ -1,4 +1,7 @@
-"""Several of JAX's devices, of one process or of several: what there is, and how a model is laid on them."""
+"""Several of JAX's devices, of one process or of several.
+
+What there is, and how a model is laid on them.
+"""
 
 import dataclasses
 import re
@@ -20,7 +23,9 @@ from tfbench.wording import shorten
 
 _JOIN_SECONDS = 3600  # longer than the parent waits for all workers to be there
 _HEARTBEAT_SECONDS = 10  # without a heartbeat of another worker: JAX ends this one
-_LOST = re.compile(r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination")  # in what JAX says when it cannot reach others
+_LOST = re.compile(
+    r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination"
+)  # in what JAX says when it cannot reach others
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,12 +36,17 @@ class SeveralDevices(Placed):
     devices: tuple[Any, ...]  # JAX's, of all workers in their order
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Returns a scope in which a model is built on the host: what is too large for one device, too."""
+        """Returns a scope in which a model is built on the host.
+
+        What is too large for one device, too.
+        """
         scope: AbstractContextManager[Any] = jax.default_device(jax.local_devices(backend="cpu")[0])
         return scope
 
 
-def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None) -> SeveralDevices:
+def resolve(
+    config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None
+) -> SeveralDevices:
     """Makes the devices ready, and meets the other workers.
 
     Raises:
@@ -60,8 +70,8 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
     kind = chosen[0].kind
     if not asked and kind == "cpu" and config.strategy in CUTTING_STRATEGIES:
         raise DeviceError(
-            f"strategy {config.strategy} splits weights over several devices, and there is no GPU. Name logical "
-            "devices of the processor to try it, for example --devices cpu:0,cpu:1."
+            f"strategy {config.strategy} splits weights over several devices, and there is no GPU."
+            " Name logical devices of the processor to try it, for example --devices cpu:0,cpu:1."
         )
     if rank:
         config = dataclasses.replace(config, num_workers=rank.num_workers)
@@ -85,7 +95,11 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
         placement,
         tuple(f"gpu:{place}" for place in places) if kind == "gpu" else placement.devices,
         mesh,
-        tuple(jax.local_devices(index, kind)[place] for index in range(jax.process_count()) for place in places),
+        tuple(
+            jax.local_devices(index, kind)[place]
+            for index in range(jax.process_count())
+            for place in places
+        ),
     )
 
 
@@ -107,13 +121,20 @@ def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any
     cut = lay_out(shapes, placed.mesh) if config.strategy in CUTTING_STRATEGIES else {}
     paths = {name_in(model, variable.path): variable.path for variable in model.variables}
     layout = {paths[name]: axes for name, axes in cut.items()}
-    MeshDistribution(placed.mesh, placed.devices, layout, _cut_outputs(model, layout)).take_over(model)
+    MeshDistribution(placed.mesh, placed.devices, layout, _cut_outputs(model, layout)).take_over(
+        model
+    )
     notes = _notes(shapes, cut)
-    return dataclasses.replace(placed, placement=dataclasses.replace(placed.placement, notes=notes, layout=cut))
+    return dataclasses.replace(
+        placed, placement=dataclasses.replace(placed.placement, notes=notes, layout=cut)
+    )
 
 
 def _cut_outputs(model: Any, layout: dict[str, Any]) -> dict[str, Any]:
-    """Returns, by a layer's path, how its output is cut if its kernel is by its last axis, that of the outputs."""
+    """Returns how outputs are cut where kernels are cut by their last axis.
+
+    They are keyed by the layer's path. The last axis of a kernel is that of the outputs.
+    """
     found = {}
     for layer in model._flatten_layers():
         kernel: Any = getattr(layer, "kernel", None)
@@ -121,14 +142,22 @@ def _cut_outputs(model: Any, layout: dict[str, Any]) -> dict[str, Any]:
         if split:
             rank = len(layer.output.shape)
             batch = None if split == "data" else "data"
-            found[kernel.path.rpartition("/")[0].removeprefix(f"{model.name}/")] = (batch, *[None] * (rank - 2), split)
+            found[kernel.path.rpartition("/")[0].removeprefix(f"{model.name}/")] = (
+                batch,
+                *[None] * (rank - 2),
+                split,
+            )
     return found
 
 
 def list_dense(model: Any) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of the trained variables of dense layers, as layouts are made of them."""
     dense = [layer for layer in model._flatten_layers() if type(layer).__name__ == "Dense"]
-    return {name_in(model, weight.path): tuple(weight.shape) for layer in dense for weight in layer.trainable_variables}
+    return {
+        name_in(model, weight.path): tuple(weight.shape)
+        for layer in dense
+        for weight in layer.trainable_variables
+    }
 
 
 def _notes(shapes: Mapping[str, tuple[int, ...]], cut: Collection[str]) -> tuple[str, ...]:
@@ -139,9 +168,13 @@ def _notes(shapes: Mapping[str, tuple[int, ...]], cut: Collection[str]) -> tuple
 
 
 def explain_loss(error: Exception) -> str:
-    """Returns what JAX says of a worker that ended, or answers no more; "" for an error of another kind."""
+    """Returns what JAX says of a worker that ended, or answers no more.
+
+    "" for an error of another kind.
+    """
     if not _LOST.search(str(error)):
         return ""
-    # A ValueError where the step finds the connection closed, of the other kind where it waits for it.
+    # A ValueError where the step finds the connection closed, of the other kind where it waits for
+    # it.
     says_so = isinstance(error, jax.errors.JaxRuntimeError | ValueError) and jax.process_count() > 1
     return shorten(str(error).rpartition(": ")[2]) if says_so else ""

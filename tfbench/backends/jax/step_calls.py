@@ -1,7 +1,10 @@
-"""A compiled model's step on JAX as functions without arguments: Keras's own, and those of its phases.
+"""A compiled model's step on JAX as functions without arguments.
 
-What training changes is given to a function and comes back from it. It is held here, as `fit` holds it: a function that
-updates it may write over what it was given, so that every call has to begin with what the last one left.
+Keras's own, and those of its phases.
+
+What training changes is given to a function and comes back from it. It is held here, as `fit` holds
+it: a function that updates it may write over what it was given, so that every call has to begin
+with what the last one left.
 """
 
 import functools
@@ -15,8 +18,14 @@ from tfbench.backends import profiling
 from tfbench.backends.device_choice import Placed
 from tfbench.backends.profiling import ProfiledBatches
 
-# The parts of the state that Keras's training function takes and returns, in its order and by its names.
-_PARTS = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
+# The parts of the state that Keras's training function takes and returns, in its order and by its
+# names.
+_PARTS = (
+    "trainable_variables",
+    "non_trainable_variables",
+    "optimizer_variables",
+    "metrics_variables",
+)
 
 State = tuple[list[Any], list[Any], list[Any], list[Any]]
 
@@ -37,7 +46,9 @@ class StepCalls(profiling.StepCalls):
         work = functools.partial(_run, self.model, upto)
         if not self.model.jit_compile:
             return work
-        compiled: Callable[..., Any] = jax.jit(work, donate_argnums=0 if upto == "update" else (), keep_unused=True)
+        compiled: Callable[..., Any] = jax.jit(
+            work, donate_argnums=0 if upto == "update" else (), keep_unused=True
+        )
         return compiled
 
     def run(self, upto: str, function: Callable[..., Any], x: Any, y: Any) -> Any:
@@ -50,7 +61,8 @@ class StepCalls(profiling.StepCalls):
     def train(self, iterator: Any) -> Any:
         """Calls Keras's training function; returns its logs, and the state."""
         logs, self._state = self.model.train_function(self.take_state(), iterator)
-        # `fit` lays it out for callbacks after each step, which takes its time for a network of many variables.
+        # `fit` lays it out for callbacks after each step, which takes its time for a network of
+        # many variables.
         self.model._jax_state = dict(zip(_PARTS, self._state, strict=True))
         return logs, self._state
 
@@ -64,9 +76,14 @@ class StepCalls(profiling.StepCalls):
         super().restore()
 
     def take_state(self) -> State:
-        """Returns the state; the first time out of the model's variables, which `fit` empties, too."""
+        """Returns the state.
+
+        The first time out of the model's variables, which `fit` empties, too.
+        """
         if self._state is None:
-            self._state = self.model._get_jax_state(**dict.fromkeys(_PARTS, True), purge_model_variables=True)
+            self._state = self.model._get_jax_state(
+                **dict.fromkeys(_PARTS, True), purge_model_variables=True
+            )
         return self._state
 
 

@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
+from tensorflow.python.framework.config import (
+    is_op_determinism_enabled,
+)  # as Keras asks; nothing public tells
 
 from tfbench.backends.backend import Backend
 from tfbench.backends.peak import Run, Sizes
-from tfbench.backends.tensorflow import input_pipeline, op_trace, placement, replica_check, resident, several_workers
+from tfbench.backends.tensorflow import (
+    input_pipeline,
+    op_trace,
+    placement,
+    replica_check,
+    resident,
+    several_workers,
+)
 from tfbench.backends.tensorflow.device_watch import DeviceWatch, copies_of
 from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
 from tfbench.machine import gpus
@@ -75,7 +84,9 @@ class TensorFlow(Backend):
             "tf.config.run_functions_eagerly": tf.config.functions_run_eagerly(),
             "tf.config.optimizer.set_jit": tf.config.optimizer.get_jit(),
             "TensorFlow's soft device placement": tf.config.get_soft_device_placement(),
-            "TensorFloat-32 (training.tensor_float_32)": tf.config.experimental.tensor_float_32_execution_enabled(),
+            "TensorFloat-32 (training.tensor_float_32)": (
+                tf.config.experimental.tensor_float_32_execution_enabled()
+            ),
         }
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
@@ -90,8 +101,12 @@ class TensorFlow(Backend):
             "deterministic": is_op_determinism_enabled(),
             "soft_device_placement": tf.config.get_soft_device_placement(),
             "visible_gpus": visible,
-            "gpu_addresses": gpus.find_addresses(visible),  # others are hidden from TensorFlow alone, not from CUDA
-            "xla_flags": " ".join(filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))),
+            "gpu_addresses": gpus.find_addresses(
+                visible
+            ),  # others are hidden from TensorFlow alone, not from CUDA
+            "xla_flags": " ".join(
+                filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))
+            ),
             "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
         }
 
@@ -100,24 +115,38 @@ class TensorFlow(Backend):
         return int(tf.distribute.get_strategy().num_replicas_in_sync)
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
-        """Lets a compiled model train over several workers, which its strategy does not by itself."""
+        """Lets a compiled model train over several workers.
+
+        Its strategy does not do so by itself.
+        """
         if config.strategy == "multi_worker":
             several_workers.fit_over_workers(model)
         return placed
 
     def tells_exchange(self, placement: Placement) -> bool:
-        """Says whether sums over replicas have operations of their own: on one processor they are plain additions."""
+        """Says whether sums over replicas have operations of their own.
+
+        On one processor they are plain additions.
+        """
         return placement.num_workers > 1 or placement.cross_device_ops == "nccl"
 
     def trace_exchange(self, work: Callable[[], None]) -> float | None:
-        """Returns for how long this worker's devices were in collectives; None: the trace has none."""
+        """Returns for how long this worker's devices were in collectives; None.
+
+        The trace has none.
+        """
         found = [one for one in op_trace.trace(work).operations if _EXCHANGES.match(one.kind)]
         num_devices = len(self.list_gpus()) or 1
         return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
 
     def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
-        """Returns the value of a variable, of Keras or of TensorFlow; under a strategy, that of the first replica."""
-        of_keras = not callable(variable.value)  # a method of TensorFlow's variables, what Keras's hold in theirs
+        """Returns the value of a variable, of Keras or of TensorFlow.
+
+        Under a strategy, that of the first replica.
+        """
+        of_keras = not callable(
+            variable.value
+        )  # a method of TensorFlow's variables, what Keras's hold in theirs
         return np.asarray((variable.value if of_keras else variable).numpy())
 
     def read_peak(self, name: str) -> int:
@@ -129,7 +158,10 @@ class TensorFlow(Backend):
         tf.config.experimental.reset_memory_stats(name)
 
     def explain_exhaustion(self, error: Exception) -> str | None:
-        """Returns what an error says of memory that could not be had; None for an error of another kind."""
+        """Returns what an error says of memory that could not be had.
+
+        None for an error of another kind.
+        """
         is_exhausted = isinstance(error, tf.errors.ResourceExhaustedError)
         is_copy = isinstance(error, tf.errors.InternalError) and _COPY_TO_A_FULL_GPU in str(error)
         return str(getattr(error, "message", error)) if is_exhausted or is_copy else None
@@ -139,12 +171,16 @@ class TensorFlow(Backend):
         num_rows, common, num_columns = sizes
 
         def draw(rows: int, columns: int) -> Any:
-            return tf.cast(tf.random.stateless_normal([rows, columns], [0, rows]) * rows**-0.5, dtype)
+            return tf.cast(
+                tf.random.stateless_normal([rows, columns], [0, rows]) * rows**-0.5, dtype
+            )
 
         factors = []
         for device in devices:
             with tf.device(device):
-                factors.append((draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)))
+                factors.append(
+                    (draw(num_rows, common), draw(common, num_columns), draw(num_columns, common))
+                )
 
         @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
         def multiply() -> Any:
@@ -188,9 +224,12 @@ class TensorFlow(Backend):
 
 
 def uses_onednn() -> bool | None:
-    """Says whether TensorFlow gives operations on the CPU to oneDNN; None where this TensorFlow cannot be asked.
+    """Says whether TensorFlow gives operations on the CPU to oneDNN.
 
-    Unless TF_ENABLE_ONEDNN_OPTS says so, TensorFlow decides by the processor. There is no public way to ask how it did.
+    None where this TensorFlow cannot be asked.
+
+    Unless TF_ENABLE_ONEDNN_OPTS says so, TensorFlow decides by the processor. There is no public
+    way to ask how it did.
     """
     try:
         from tensorflow.python.util._pywrap_util_port import IsMklEnabled

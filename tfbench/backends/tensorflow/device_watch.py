@@ -1,4 +1,7 @@
-"""Where TensorFlow placed the variables and the first step of a run, beside the devices that were asked for."""
+"""TensorFlow's placement of a run, compared with the devices asked for.
+
+It is the placement of the variables and of the first step.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,12 +13,15 @@ from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.errors import MeasurementError
 from tfbench.recipe.devices import HOST
 
-# Operations that a step is made of; on the host they would be a fallback. Its input pipeline has none of them.
-_COMPUTES = re.compile(r"MatMul|Conv|Pool|Einsum|RNN|LSTM|GRU|ResourceApply|BatchNorm|SoftmaxCross|BiasAdd")
+# Operations that a step is made of; on the host they would be a fallback. Its input pipeline has
+# none of them.
+_COMPUTES = re.compile(
+    r"MatMul|Conv|Pool|Einsum|RNN|LSTM|GRU|ResourceApply|BatchNorm|SoftmaxCross|BiasAdd"
+)
 
 
 class DeviceWatch:
-    """Collects the devices that TensorFlow places the nodes of its functions on, from `with` until `stop`."""
+    """Watch over the devices of TensorFlow's graph nodes, from `with` to `stop`."""
 
     def __enter__(self) -> "DeviceWatch":
         # TensorFlow publishes no way to ask where an executed function's nodes were placed.
@@ -23,10 +29,15 @@ class DeviceWatch:
         return self
 
     def stop(self) -> set[tuple[str, str]]:
-        """Stops watching, and returns the full TensorFlow device name and the operation of each node."""
+        """Stops watching, and returns each node's device name and operation.
+
+        The name is the full one of TensorFlow.
+        """
         metadata = context.export_run_metadata()
         context.disable_run_metadata()
-        graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
+        graphs = (
+            graph for function in metadata.function_graphs for graph in function.partition_graphs
+        )
         return {(node.device, node.op) for graph in graphs for node in graph.node if node.device}
 
     def verify(self, placed: Any, model: Any) -> None:
@@ -37,13 +48,16 @@ class DeviceWatch:
         context.disable_run_metadata()  # once more, unless something raised before it was stopped
 
 
-def verify_placement(resolved: ResolvedDistribution, model: Any, nodes: Iterable[tuple[str, str]]) -> None:
+def verify_placement(
+    resolved: ResolvedDistribution, model: Any, nodes: Iterable[tuple[str, str]]
+) -> None:
     """Compares where the variables live and where the step ran with the devices of the placement.
 
     Args:
         resolved: What was resolved before the model was built.
         model: The model, built.
-        nodes: Device and operation of each node of the executed training step, as of `DeviceWatch.stop`.
+        nodes: Device and operation of each node of the executed training step, as of
+            `DeviceWatch.stop`.
 
     Raises:
         MeasurementError: Variables or the step are elsewhere.
@@ -55,21 +69,28 @@ def verify_placement(resolved: ResolvedDistribution, model: Any, nodes: Iterable
         for name in _devices_of(variable)
     }
     # Random seeds of dropout and the like are integers, which TensorFlow keeps on the host.
-    trainable = [*model.trainable_variables, *(v for v in model.optimizer.variables if "float" in v.dtype and v.shape)]
+    trainable = [
+        *model.trainable_variables,
+        *(v for v in model.optimizer.variables if "float" in v.dtype and v.shape),
+    ]
     trained = {_short(name, resolved) for variable in trainable for name in _devices_of(variable)}
     if trained != wanted or not variables <= wanted | {HOST}:
-        raise MeasurementError(f"variables were placed on {_names(variables)} instead of {_names(wanted)}.")
+        raise MeasurementError(
+            f"variables were placed on {_names(variables)} instead of {_names(wanted)}."
+        )
     stepped: dict[str, set[str]] = {}
     for name, operation in nodes:
         stepped.setdefault(_short(name, resolved), set()).add(operation)
     if not wanted <= stepped.keys() or not stepped.keys() <= wanted | {HOST}:
-        raise MeasurementError(f"the training step ran on {_names(stepped)} instead of {_names(wanted)}.")
+        raise MeasurementError(
+            f"the training step ran on {_names(stepped)} instead of {_names(wanted)}."
+        )
     if HOST not in wanted:
         strayed = {operation for operation in stepped.get(HOST, ()) if _COMPUTES.search(operation)}
         if strayed:
             raise MeasurementError(
-                f"{', '.join(sorted(strayed))} of the training step ran on {HOST} instead of {_names(wanted)}: "
-                "TensorFlow has no kernel for it there."
+                f"{', '.join(sorted(strayed))} of the training step ran on {HOST} instead of"
+                f" {_names(wanted)}: TensorFlow has no kernel for it there."
             )
 
 
@@ -83,7 +104,10 @@ def _devices_of(variable: Any) -> list[str]:
 
 
 def _short(name: str, resolved: ResolvedDistribution) -> str:
-    """Turns "/job:localhost/replica:0/task:0/device:GPU:0" into "gpu:2", by the machine's numbering."""
+    """Turns a TensorFlow device name into "gpu:2", by the machine's numbering.
+
+    Such a name is "/job:localhost/replica:0/task:0/device:GPU:0".
+    """
     tail = name[name.rfind("/device:") :]
     if resolved.task not in name:
         return name  # of another worker

@@ -1,4 +1,7 @@
-"""From stored samples to the batches that training and validation are fed with: the same pipeline in every setup."""
+"""From stored samples to the batches that training and validation are fed with.
+
+The same pipeline in every setup.
+"""
 
 import contextlib
 import math
@@ -20,16 +23,27 @@ from tfbench.records.placement import WHOLE, Part
 
 PARALLEL_BATCHES = 2  # batches in the making at a time
 PREFETCHED_BATCHES = 4  # batches waiting to be used
-# Of a batch as float32, at most, for one thread to make batches one after another: below it, waking others for every
-# operation takes more processor time than the work (batches of 32 x 784: three times as much), above it less.
+# Of a batch as float32, at most, for one thread to make batches one after another: below it, waking
+# others for every operation takes more processor time than the work (batches of 32 x 784: three
+# times as much), above it less.
 LIGHT_BYTES = 2**20
-_unconverted = tf.autograph.experimental.do_not_convert  # AutoGraph takes half a second, and has nothing to convert
-_BROKEN, _END = "<broken sample>", "</broken sample>"  # around what is told of one, in TensorFlow's message
+_unconverted = (
+    tf.autograph.experimental.do_not_convert
+)  # AutoGraph takes half a second, and has nothing to convert
+_BROKEN, _END = (
+    "<broken sample>",
+    "</broken sample>",
+)  # around what is told of one, in TensorFlow's message
 
 
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
-    """Returns how many training batches the pipeline has ready, at most, where nothing took one for a while."""
-    return PREFETCHED_BATCHES + (0 if _is_light(splits.train, splits.spec, global_batch_size) else PARALLEL_BATCHES)
+    """Returns how many training batches are ready, at most, after a pause.
+
+    In a pause, nothing takes a batch from the pipeline for a while.
+    """
+    return PREFETCHED_BATCHES + (
+        0 if _is_light(splits.train, splits.spec, global_batch_size) else PARALLEL_BATCHES
+    )
 
 
 def build_training_dataset(
@@ -37,8 +51,9 @@ def build_training_dataset(
 ) -> tf.data.Dataset:
     """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
 
-    Order, crops and mirrors of a batch depend on the seed and its step alone. Of samples in memory a batch is gathered
-    at once, then converted: a fraction of slicing every sample costs, and the arrays stay in their stored type.
+    Order, crops and mirrors of a batch depend on the seed and its step alone. Of samples in memory
+    a batch is gathered at once, then converted: a fraction of slicing every sample costs, and the
+    arrays stay in their stored type.
 
     Args:
         splits: The data.
@@ -48,7 +63,8 @@ def build_training_dataset(
         part: Of each batch, that this worker is fed with; the rest is neither gathered nor decoded.
 
     Returns:
-        Batches (inputs, targets): float32 or integers (batch, *input_shape), and (batch, *target_shape). Of structured
+        Batches (inputs, targets): float32 or integers (batch, *input_shape), and (batch,
+            *target_shape). Of structured
         data (inputs, targets, weights), as far as there are any, each as the data set has it.
     """
     split, spec = splits.train, splits.spec
@@ -65,12 +81,23 @@ def build_training_dataset(
 
     def prepare(step: Any, batch: Any) -> tuple[Any, ...]:
         inputs, *others = fetch(batch)
-        return finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step, part)), *others
+        return (
+            finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step, part)),
+            *others,
+        )
 
-    return ahead(_map(batches.enumerate(first_step), prepare, is_light=_is_light(split, spec, global_batch_size)))
+    return ahead(
+        _map(
+            batches.enumerate(first_step),
+            prepare,
+            is_light=_is_light(split, spec, global_batch_size),
+        )
+    )
 
 
-def build_orders(split: Split, spec: DatasetSpec, *, seed: int, first_sample: int) -> tf.data.Dataset:
+def build_orders(
+    split: Split, spec: DatasetSpec, *, seed: int, first_sample: int
+) -> tf.data.Dataset:
     """Builds an endless stream of orders, one a pass, of samples in memory: their numbers, int64.
 
     The first one begins after `first_sample` samples of all passes.
@@ -102,8 +129,10 @@ def build_validation_dataset(
         splits: The data.
         batch_size: Samples of a batch, for all replicas together.
         split: Which samples; "test" only where the data set has them.
-        view: Which of the `spec.views` crops, from 0; the caller averages the probabilities of all. None: the centre.
-        part: Of each batch, that this worker is fed with; one that would be empty is left out, unless it is the only.
+        view: Which of the `spec.views` crops, from 0; the caller averages the probabilities of all.
+            None: the centre.
+        part: Of each batch, that this worker is fed with; one that would be empty is left out,
+            unless it is the only.
 
     Returns:
         Batches as of `build_training_dataset`.
@@ -124,14 +153,18 @@ def build_validation_dataset(
     if chosen.read is None:
         fetch = gather_from(chosen)
     else:
-        own = tf.data.experimental.assert_cardinality(num_full * size + size_of_last)(batches.unbatch())
+        own = tf.data.experimental.assert_cardinality(num_full * size + size_of_last)(
+            batches.unbatch()
+        )
         batches, fetch = _decode(chosen, splits.spec, own).batch(size), tuple
 
     def prepare(_number: Any, batch: Any) -> tuple[Any, ...]:
         inputs, *others = fetch(batch)
         return finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), *others
 
-    return ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
+    return ahead(
+        _map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size))
+    )
 
 
 def compile_draws(batches: tf.data.Dataset) -> Callable[[int], None]:
@@ -157,7 +190,9 @@ def compile_draws(batches: tf.data.Dataset) -> Callable[[int], None]:
 
 @contextlib.contextmanager
 def broken_samples_named(source: str) -> Iterator[None]:
-    """Turns TensorFlow's error about a sample that cannot be read into that of who reads it, with the data's source.
+    """Turns TensorFlow's error about an unreadable sample into the reader's own.
+
+    The data's source is added to it.
 
     Raises:
         DatasetError: A sample could not be read.
@@ -178,7 +213,9 @@ def _decode(split: Split, spec: DatasetSpec, samples: tf.data.Dataset) -> tf.dat
         try:
             return read(row) if read else row
         except DatasetError as error:
-            raise ValueError(f"{_BROKEN}{error}{_END}") from error  # TensorFlow hands on its text alone
+            raise ValueError(
+                f"{_BROKEN}{error}{_END}"
+            ) from error  # TensorFlow hands on its text alone
 
     def decode(number: Any) -> tuple[Any, ...]:
         row, *others = gather(number)
@@ -196,16 +233,21 @@ def _is_light(split: Split, spec: DatasetSpec, batch_size: int) -> bool:
     return batch_size * size <= LIGHT_BYTES
 
 
-def _map(dataset: tf.data.Dataset, function: Callable[..., Any], *, is_light: bool) -> tf.data.Dataset:
+def _map(
+    dataset: tf.data.Dataset, function: Callable[..., Any], *, is_light: bool
+) -> tf.data.Dataset:
     if is_light:
         return _map_inline(dataset, function)
     return dataset.map(_unconverted(function), num_parallel_calls=PARALLEL_BATCHES)
 
 
 def _map_inline(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """Maps by a function whose operations run one after another, in the thread that asks for an element.
+    """Maps by a function whose operations run in the thread that asks.
 
-    `Dataset.map` hands each of them to another thread. TensorFlow can do without, and publishes no way to ask for it.
+    They run one after another.
+
+    `Dataset.map` hands each of them to another thread. TensorFlow can do without, and publishes no
+    way to ask for it.
     """
     return map_op._MapDataset(dataset, _unconverted(function), use_inter_op_parallelism=False)
 
@@ -213,8 +255,9 @@ def _map_inline(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.da
 def ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Lets a few batches be made ahead of their use."""
     options = tf.data.Options()
-    # With autotuning on, dropping an iterator waits for the tuning thread's next round, for seconds at times; Keras
-    # drops one after each validation. Fixed numbers also keep the pipeline equal in all setups.
+    # With autotuning on, dropping an iterator waits for the tuning thread's next round, for seconds
+    # at times; Keras drops one after each validation. Fixed numbers also keep the pipeline equal in
+    # all setups.
     options.autotune.enabled = False
     return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
 
@@ -224,8 +267,13 @@ def finish(images: Any, splits: Splits, crop: Callable[[Any], Any] = lambda imag
     return array_feeding.finish(images, splits, crop, lambda images: tf.cast(images, tf.float32))
 
 
-def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tensor) -> Callable[[Any], tuple[Any, ...]]:
-    """Returns what takes samples by their numbers; `place` puts the arrays, as tensors, where they are taken from."""
+def gather_from(
+    split: Split, place: Callable[[Any], Any] = lambda tensor: tensor
+) -> Callable[[Any], tuple[Any, ...]]:
+    """Returns what takes samples by their numbers.
+
+    `place` puts the arrays, as tensors, where they are taken from.
+    """
     arrays = map_arrays(lambda array: place(on_host(array)), split.arrays)
     pool = split.num_rows
 
@@ -238,8 +286,13 @@ def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tenso
 
 
 def on_host(array: Any) -> Any:
-    """Returns an array as a tensor on the host, where the pipeline runs; without a copy if its memory allows for it."""
-    shareable = array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous and array.flags.writeable
+    """Returns an array as a tensor on the host, where the pipeline runs.
+
+    Without a copy if its memory allows for it.
+    """
+    shareable = (
+        array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous and array.flags.writeable
+    )
     if shareable and array.dtype.kind in "uif" and array.size:
         return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
     with tf.device("/cpu:0"):  # a plain constant would be copied to the first GPU
@@ -247,7 +300,7 @@ def on_host(array: Any) -> Any:
 
 
 def crop_at_random(images: Any, spec: DatasetSpec, seed: int, step: Any, part: Part = WHOLE) -> Any:
-    """Cuts a random part out of each image, and turns one in two left to right, where the data set says so.
+    """Crops images at random, and mirrors one in two, where the data set says so.
 
     A function of the seed and the step alone, which NumPy draws as it does for every backend.
 
@@ -266,7 +319,9 @@ def crop_at_random(images: Any, spec: DatasetSpec, seed: int, step: Any, part: P
     height, (rows, columns) = images.shape[1], spec.input_shape[:2]
 
     def draw(step: Any) -> Any:
-        drawn = order.draw_crops(int(step), spec, batch_size=images.shape[0] * part.count, seed=seed)
+        drawn = order.draw_crops(
+            int(step), spec, batch_size=images.shape[0] * part.count, seed=seed
+        )
         return part.of(drawn.tops), part.of(drawn.lefts), part.of(drawn.turned)
 
     drawn = tf.numpy_function(draw, [step], [tf.int64, tf.int64, tf.bool], stateful=False)
@@ -275,5 +330,7 @@ def crop_at_random(images: Any, spec: DatasetSpec, seed: int, step: Any, part: P
     if spec.mirrors:
         taken = tf.where(turned[:, None], taken[:, ::-1], taken)
     if rows < height:
-        images = tf.gather(images, top[:, None] + tf.range(rows, dtype=tf.int64), axis=1, batch_dims=1)
+        images = tf.gather(
+            images, top[:, None] + tf.range(rows, dtype=tf.int64), axis=1, batch_dims=1
+        )
     return tf.gather(images, taken, axis=2, batch_dims=1)

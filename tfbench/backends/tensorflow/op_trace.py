@@ -1,4 +1,7 @@
-"""TensorFlow's own trace of its operations, read without any further program: what ran when, and what it belongs to."""
+"""TensorFlow's own trace of its operations, read without any further program.
+
+What ran when, and what it belongs to.
+"""
 
 import contextlib
 import re
@@ -12,14 +15,15 @@ import tensorflow as tf
 from tfbench.backends.profiling import Trace, TracedOperation
 from tfbench.errors import MeasurementError
 
-# "path/of/scopes/name:Kind": what TensorFlow calls an operation in a trace; functions and threads have other forms.
+# "path/of/scopes/name:Kind": what TensorFlow calls an operation in a trace; functions and threads
+# have other forms.
 _OPERATION = re.compile(r"([^:\s][^:]*):([A-Za-z_]\w*)")
 
 
 # What carries operations out on the host, those included that are too short to be recorded.
 _EXECUTOR = "ExecutorState::Process"
-# Lines of a GPU's plane on which it is at work. Others tell the same again, by names that change from version to
-# version, or what the tracer itself took.
+# Lines of a GPU's plane on which it is at work. Others tell the same again, by names that change
+# from version to version, or what the tracer itself took.
 _STREAM = "Stream #"
 # Of a profiled step, whose layers have numbers.
 _SCOPE = re.compile(r"tfbench_(forward|backward)_(\d+|loss)|tfbench_(update)")
@@ -41,8 +45,11 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     """
     with contextlib.ExitStack() as stack:
         target = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="tfbench-trace-"))
-        # Python's own calls would be traced by another tracer, which is slow; device events are needed on GPUs alone.
-        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
+        # Python's own calls would be traced by another tracer, which is slow; device events are
+        # needed on GPUs alone.
+        options = tf.profiler.experimental.ProfilerOptions(
+            host_tracer_level=2, python_tracer_level=0
+        )
         tf.profiler.experimental.start(str(target), options=options)
         try:
             work()
@@ -51,7 +58,9 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
         path = next(Path(target).rglob("*.xplane.pb"), None)  # TensorFlow writes one file a host
         found = read_trace(path) if path else None
     if not found or not found.operations:
-        raise MeasurementError("TensorFlow's profiler recorded no operation. Is another profiler attached to it?")
+        raise MeasurementError(
+            "TensorFlow's profiler recorded no operation. Is another profiler attached to it?"
+        )
     return found
 
 
@@ -61,10 +70,11 @@ def step_mark(number: int) -> Any:
 
 
 def part_of(name: str) -> tuple[int, str]:
-    """Returns to which phase, by its number, and to which part of it an operation of the step belongs.
+    """Returns the number of the phase, and the part of it, of a step's operation.
 
-    TensorFlow puts the gradient of an operation under "gradient_tape/" and the operation's own scope, unless its
-    gradient was written by hand, which stays in the scope in which it is computed.
+    TensorFlow puts the gradient of an operation under "gradient_tape/" and the operation's own
+    scope, unless its gradient was written by hand, which stays in the scope in which it is
+    computed.
     """
     found = list(_SCOPE.finditer(name))
     if not found:
@@ -102,8 +112,13 @@ def read_trace(path: Path) -> Trace:
 
 
 def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:
-    """Yields the events of operations, with their kind, and others that matter, by their own name and of no kind."""
-    names = {number: str(one.name).partition("#")[0] for number, one in plane.event_metadata.items()}
+    """Yields operations with their kind, and other events that matter.
+
+    The latter have their own name, and no kind.
+    """
+    names = {
+        number: str(one.name).partition("#")[0] for number, one in plane.event_metadata.items()
+    }
     for line in plane.lines:
         if is_device and not line.name.startswith(_STREAM):
             continue
@@ -111,7 +126,11 @@ def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:
             start = line.timestamp_ns * 1000 + event.offset_ps
             end, name = start + event.duration_ps, names[event.metadata_id]
             # An operation's own name may have a number sign in it.
-            whole = _find_operation(plane, event) if is_device else str(plane.event_metadata[event.metadata_id].name)
+            whole = (
+                _find_operation(plane, event)
+                if is_device
+                else str(plane.event_metadata[event.metadata_id].name)
+            )
             if match := _OPERATION.fullmatch(whole):
                 yield TracedOperation(start, end, match[1], match[2])
             elif is_device or name == _EXECUTOR:
@@ -119,7 +138,10 @@ def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:
 
 
 def _find_operation(plane: Any, event: Any) -> str:
-    """Returns the operation that a kernel was launched for: CUPTI's events are named after the kernel."""
+    """Returns the operation that a kernel was launched for.
+
+    CUPTI's events are named after the kernel.
+    """
     for statistic in event.stats:
         if plane.stat_metadata[statistic.metadata_id].name == "tf_op":
             return statistic.str_value or str(plane.stat_metadata[statistic.ref_value].name)

@@ -1,4 +1,7 @@
-"""Devices and strategies: what was asked for, what there is, what was really used. Resolved here and nowhere else."""
+"""Devices and strategies: what was asked for, what there is, what was really used.
+
+Resolved here and nowhere else.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -32,14 +35,18 @@ class ResolvedDistribution(Placed):
 def resolve(
     config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None
 ) -> ResolvedDistribution:
-    """Builds the strategy on exactly the devices asked for. Nothing may have used TensorFlow's devices before.
+    """Builds the strategy on exactly the devices asked for.
+
+    Nothing may have used TensorFlow's devices before.
 
     Of several workers, this one waits for the others.
 
     Raises:
         DeviceError: A device is absent, or the batch does not divide among the replicas.
     """
-    gpus = tuple(Device("gpu", index) for index in range(len(tf.config.list_physical_devices("GPU"))))
+    gpus = tuple(
+        Device("gpu", index) for index in range(len(tf.config.list_physical_devices("GPU")))
+    )
     devices = choose_devices(config, training, gpus, takes_all=config.strategy == "mirrored")
     if devices[0].kind == "gpu":  # in TensorFlow's order, which numbers the visible ones so
         devices = tuple(sorted(devices, key=lambda device: device.index))
@@ -49,13 +56,17 @@ def resolve(
         notes.append(every if gpus else "no GPU found: mirrored runs one replica on the CPU")
     if config.strategy == "multi_worker":
         if rank is None:
-            raise DeviceError("strategy multi_worker: takes a process for each worker. Use --workers N to start them.")
+            raise DeviceError(
+                "strategy multi_worker: takes a process for each worker. Use --workers N to start"
+                " them."
+            )
         several_workers.require_fitting(devices, config, training)
         config = dataclasses.replace(config, num_workers=rank.num_workers)
     require_fitting(devices, config, training)
     logical = _configure(devices)
     if rank is None:
-        tf.config.list_logical_devices()  # starts the devices: what they take is no memory of the model's
+        # starts the devices: what they take is no memory of the model's
+        tf.config.list_logical_devices()
         strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
     else:
         strategy, cross_device_ops = several_workers.join(rank, devices[0].kind)
@@ -79,17 +90,26 @@ def resolve(
 
 def list_gpus() -> tuple[str, ...]:
     """Returns what hardware the GPUs are that this process was let see."""
-    details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
+    details = [
+        tf.config.experimental.get_device_details(gpu)
+        for gpu in tf.config.get_visible_devices("GPU")
+    ]
     return tuple(str(detail.get("device_name", "GPU")) for detail in details)
 
 
 def _configure(devices: Sequence[Device]) -> dict[str, str]:
-    """Lets TensorFlow see these devices, and the host; returns the names that it will know them by."""
+    """Lets TensorFlow see these devices, and the host.
+
+    Returns the names that it will know them by.
+    """
     if devices[0].kind == "cpu":
         physical = tf.config.list_physical_devices("CPU")[0]
         num_logical = 1 + max(device.index for device in devices)
-        tf.config.set_logical_device_configuration(physical, [tf.config.LogicalDeviceConfiguration()] * num_logical)
-        # Off, a device that is not there is an error; on, TensorFlow would quietly take another, or hang.
+        tf.config.set_logical_device_configuration(
+            physical, [tf.config.LogicalDeviceConfiguration()] * num_logical
+        )
+        # Off, a device that is not there is an error; on, TensorFlow would quietly take another, or
+        # hang.
         tf.config.set_soft_device_placement(False)
         return {str(device): f"/device:CPU:{device.index}" for device in devices}
     physical_gpus = tf.config.list_physical_devices("GPU")
@@ -104,8 +124,9 @@ def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, 
         return tf.distribute.OneDeviceStrategy(names[0]), None
     chosen = config.cross_device_ops
     if chosen == "auto":
-        # TensorFlow's own choice for CPU replicas fails with steps_per_execution above 1, and its hierarchical copy
-        # leaves replicas out of the sum where their number is odd (`group_size = num_devices // 2`).
+        # TensorFlow's own choice for CPU replicas fails with steps_per_execution above 1, and its
+        # hierarchical copy leaves replicas out of the sum where their number is odd (`group_size =
+        # num_devices // 2`).
         chosen = "nccl" if "GPU" in names[0] else "reduction_to_one_device"
     build = tf.distribute.NcclAllReduce if chosen == "nccl" else tf.distribute.ReductionToOneDevice
     return tf.distribute.MirroredStrategy(names, cross_device_ops=build()), chosen
@@ -114,13 +135,13 @@ def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, 
 def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
     """Makes a strategy hand batches over as every other strategy with as many replicas does.
 
-    Left to themselves, `fit` under the default strategy takes a batch from the pipeline within the step, and under any
-    other has TensorFlow's MultiDeviceIterator fetch it, which on a processor takes half as long again, and on a GPU
-    copies ahead of the step what the default copies within it. A strategy would be called slow, or fast, for its
-    feeding.
+    Left to themselves, `fit` under the default strategy takes a batch from the pipeline within the
+    step, and under any other has TensorFlow's MultiDeviceIterator fetch it, which on a processor
+    takes half as long again, and on a GPU copies ahead of the step what the default copies within
+    it. A strategy would be called slow, or fast, for its feeding.
 
-    Keras asks the strategy to distribute each data set that it is given, in training, validation and prediction, so
-    that this is the one place to choose.
+    Keras asks the strategy to distribute each data set that it is given, in training, validation
+    and prediction, so that this is the one place to choose.
 
     To be called outside of any strategy's scope.
 
@@ -129,18 +150,24 @@ def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
         names: Its devices, as TensorFlow names them.
 
     Returns:
-        "direct": the step takes batches from the pipeline. "prefetched": they are copied to the device ahead of the
-        step. "split": the same for several replicas, each batch being cut into theirs.
+        "direct": the step takes batches from the pipeline. "prefetched": they are copied to the
+        device ahead of the step. "split": the same for several replicas, each batch being cut into
+        theirs.
     """
     if len(names) > 1:
-        return "split"  # what TensorFlow does, which has no other way to make a batch of several replicas
+        return (  # what TensorFlow does, which has no other way to make a batch of several replicas
+            "split"
+        )
     if "CPU" in names[0]:
         strategy.experimental_distribute_dataset = lambda dataset, options=None: dataset
         return "direct"
-    # The path of the replicas of "split": a buffer of one batch on the device, filled by a thread on the host. Every
-    # strategy but the default takes it by itself, and in its scope lets no other strategy's batches be drawn. That of
-    # several workers would cut a data set into their parts besides, in an order of its own.
-    if strategy is tf.distribute.get_strategy() or isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    # The path of the replicas of "split": a buffer of one batch on the device, filled by a thread
+    # on the host. Every strategy but the default takes it by itself, and in its scope lets no other
+    # strategy's batches be drawn. That of several workers would cut a data set into their parts
+    # besides, in an order of its own.
+    if strategy is tf.distribute.get_strategy() or isinstance(
+        strategy, tf.distribute.MultiWorkerMirroredStrategy
+    ):
         one_device = tf.distribute.OneDeviceStrategy(names[0])
         strategy.experimental_distribute_dataset = one_device.experimental_distribute_dataset
     return "prefetched"

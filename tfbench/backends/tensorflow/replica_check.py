@@ -1,6 +1,7 @@
 """Whether sums over several replicas count each of them once, checked before each run's training.
 
-TensorFlow adds the replicas' gradients up, and some of its ways to do so leave replicas out without a sign of it.
+TensorFlow adds the replicas' gradients up, and some of its ways to do so leave replicas out without
+a sign of it.
 """
 
 import math
@@ -14,8 +15,9 @@ from tfbench.models.structure.foreign_model import has_own_step
 from tfbench.records.placement import Placement, ReplicaCheck
 
 _OWN_STEP = (
-    "the network's own train_step may not divide its loss once by the replicas "
-    "(tf.distribute.get_strategy().num_replicas_in_sync), as self.compute_loss and Keras's loss objects do"
+    "the network's own train_step may not divide its loss once by the replicas"
+    " (tf.distribute.get_strategy().num_replicas_in_sync), as self.compute_loss and Keras's loss"
+    " objects do"
 )
 
 
@@ -26,22 +28,29 @@ def check_replicas(model: Any, placement: Placement) -> ReplicaCheck:
         model: Compiled under a strategy of several replicas.
         placement: Names the replicas.
     """
-    sizes = [math.prod(weight.shape) for weight in model.trainable_variables]  # none: the first step makes them
+    sizes = [
+        math.prod(weight.shape) for weight in model.trainable_variables
+    ]  # none: the first step makes them
     fault, reason = "", _OWN_STEP if has_own_step(model) else ""
     try:
         counts = count_in_sums(model.distribute_strategy, sizes or [1])
         fault = _describe_wrong(counts, placement)
-    except tf.errors.ResourceExhaustedError:  # the training may need less: an embedding's gradient has a batch's rows
+    except (
+        tf.errors.ResourceExhaustedError
+    ):  # the training may need less: an embedding's gradient has a batch's rows
         reason = "there was not enough memory for sums of the gradients' sizes"
     return ReplicaCheck(num_replicas=placement.num_replicas, reason=reason, fault=fault)
 
 
 def count_in_sums(strategy: Any, sizes: Sequence[int]) -> list[set[float]]:
-    """Returns how often each replica is counted in sums over all of them, by what Keras's optimizers sum up with.
+    """Returns how often each replica is counted in sums over all replicas.
+
+    The sums are made with what Keras's optimizers use.
 
     Args:
         strategy: Of several replicas.
-        sizes: Elements of each tensor that is summed up; all at once, as the gradients of a step are.
+        sizes: Elements of each tensor that is summed up; all at once, as the gradients of a step
+            are.
     """
     num_replicas = strategy.num_replicas_in_sync
     sizes = [max(size, num_replicas) for size in sizes]
@@ -49,7 +58,9 @@ def count_in_sums(strategy: Any, sizes: Sequence[int]) -> list[set[float]]:
     def sum_up() -> Any:
         def give() -> Any:
             context = tf.distribute.get_replica_context()
-            number = int(tf.get_static_value(context.replica_id_in_sync_group))  # of the replica that is being traced
+            number = int(
+                tf.get_static_value(context.replica_id_in_sync_group)
+            )  # of the replica that is being traced
             own = [tf.cast(tf.range(size) % num_replicas == number, tf.float32) for size in sizes]
             return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
 
@@ -66,7 +77,11 @@ def count_in_sums(strategy: Any, sizes: Sequence[int]) -> list[set[float]]:
 def _describe_wrong(counts: Sequence[set[float]], placement: Placement) -> str:
     """Returns which replicas are not counted once, and what to do; "": all are."""
     alone = placement.num_workers == 1
-    names = placement.devices if alone else [f"worker {index}" for index in range(placement.num_workers)]
+    names = (
+        placement.devices
+        if alone
+        else [f"worker {index}" for index in range(placement.num_workers)]
+    )
     wrong = [
         f"{device} {' or '.join(f'{count:g}' for count in sorted(found))} times"
         for device, found in zip(names, counts, strict=True)
@@ -78,4 +93,6 @@ def _describe_wrong(counts: Sequence[set[float]], placement: Placement) -> str:
     mend = f"another number of replicas, or another version of TensorFlow ({tf.__version__})"
     if placement.cross_device_ops != safe and alone:
         mend = f'distribution.cross_device_ops = "{safe}"'
-    return f"its sums over {len(counts)} replicas count {', '.join(wrong)} instead of once. Use {mend}"
+    return (
+        f"its sums over {len(counts)} replicas count {', '.join(wrong)} instead of once. Use {mend}"
+    )

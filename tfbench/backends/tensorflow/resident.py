@@ -1,4 +1,7 @@
-"""Training from samples that lie on the device: one compiled loop of many steps, which gather their batches there."""
+"""Training from samples that lie on the device.
+
+One compiled loop of many steps, which gather their batches there.
+"""
 
 import math
 from typing import Any
@@ -15,24 +18,27 @@ from tfbench.recipe.sections import TrainingConfig
 
 
 def require_resident(splits: Splits, model: Any) -> None:
-    """Checks that samples can lie on the device, and that a compiled model leaves its training to Keras.
+    """Checks that samples can lie on the device, and that Keras does the training.
+
+    The model is compiled.
 
     Raises:
         DatasetError: Samples are read, or cut, one by one.
-        RecipeError: Code of the user's would meet samples' numbers in place of batches, or what it returns is lost.
+        RecipeError: Code of the user's would meet samples' numbers in place of batches, or what it
+            returns is lost.
     """
     spec = splits.spec
     if splits.train.read or spec.stored_shape or spec.mirrors:
         raise DatasetError(
-            "training.data_on_device: needs samples that are in memory as they are trained on. Those of "
-            f"{splits.source} are read or cut anew in every epoch. Set it to false."
+            "training.data_on_device: needs samples that are in memory as they are trained on."
+            f" Those of {splits.source} are read or cut anew in every epoch. Set it to false."
         )
     names = ("fit", "make_train_function", "train_step", "compute_metrics")
     problems = [f"a {name}() of its own" for name in names if is_own(model, name)]
     problems += ["run_eagerly = True"] if model.run_eagerly else []
     if problems:
         raise RecipeError(
-            f"training.data_on_device: needs a network whose steps and their loop are Keras's. "
+            "training.data_on_device: needs a network whose steps and their loop are Keras's. "
             f"It has {' and '.join(problems)}. Set it to false."
         )
 
@@ -46,11 +52,14 @@ def build_resident_training(
     steps_per_epoch: int,
     first_step: int,
 ) -> tf.data.Dataset:
-    """Copies the training samples to the device, and gives a compiled model a training function that takes them there.
+    """Copies training samples to the device, and has a model take them there.
 
-    The order of the samples is that of `build_training_dataset`, batch by batch. What the host hands over is the
-    samples' numbers, those of the model's `steps_per_execution` steps at a time, fewer at the end of an epoch; one
-    compiled function does these steps. XLA, where it is the compiler, compiles the loop as a whole.
+    The compiled model gets a training function for that.
+
+    The order of the samples is that of `build_training_dataset`, batch by batch. What the host
+    hands over is the samples' numbers, those of the model's `steps_per_execution` steps at a time,
+    fewer at the end of an epoch; one compiled function does these steps. XLA, where it is the
+    compiler, compiles the loop as a whole.
 
     Args:
         model: Compiled, of one replica; gets the training function that `fit` will use.
@@ -69,7 +78,9 @@ def build_resident_training(
     split = splits.train
 
     def place(tensor: Any) -> Any:
-        if tensor.dtype == tf.int32:  # which TensorFlow keeps in the host's memory whatever the device
+        if (
+            tensor.dtype == tf.int32
+        ):  # which TensorFlow keeps in the host's memory whatever the device
             tensor = tf.cast(tensor, tf.int64)
         with tf.device(placed.device_names[0]):
             return tf.identity(tensor)
@@ -80,8 +91,8 @@ def build_resident_training(
         if not backends.current().explain_exhaustion(error):
             raise
         raise DeviceError(
-            f"training.data_on_device: the training samples, {split.nbytes / 2**30:.1f} GiB, do not fit on "
-            f"{placed.placement.devices[0]}. Set it to false."
+            f"training.data_on_device: the training samples, {split.nbytes / 2**30:.1f} GiB, do not"
+            f" fit on {placed.placement.devices[0]}. Set it to false."
         ) from error
     _build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
     model.train_function = _compile(model, splits, take, training, placed.strategy)
@@ -99,11 +110,18 @@ def _gather_batch(take: Any, splits: Splits, numbers: Any) -> tuple[Any, ...]:
 
 
 def _build(model: Any, batch: Any) -> None:
-    """Makes the variables that training would make as it begins: those of the optimizer, the loss and the metrics."""
-    if not model.optimizer.built:  # as a resumed run's is; one that scales the loss would make its variables again
+    """Makes the variables that training would make as it begins.
+
+    Those of the optimizer, the loss and the metrics.
+    """
+    if (
+        not model.optimizer.built
+    ):  # as a resumed run's is; one that scales the loss would make its variables again
         with model.distribute_strategy.scope():
             model.optimizer.build(model.trainable_variables)
-    model._maybe_symbolic_build(data_batch=batch)  # as `fit` does; nothing public does it without training
+    model._maybe_symbolic_build(
+        data_batch=batch
+    )  # as `fit` does; nothing public does it without training
 
 
 def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, strategy: Any) -> Any:
@@ -125,7 +143,9 @@ def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, st
 
 
 def _cut(orders: tf.data.Dataset, batch: int, most: int, steps_per_epoch: int) -> tf.data.Dataset:
-    """Cuts the order of each epoch into blocks of `most` steps: numbers int64 (steps, batch), and the steps to do.
+    """Cuts the order of each epoch into blocks of `most` steps.
+
+    Numbers int64 (steps, batch), and the steps to do.
 
     The last block of an epoch is filled up with zeros, so that one compiled function suits all.
     """

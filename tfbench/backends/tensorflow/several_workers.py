@@ -1,9 +1,12 @@
-"""Several processes that train as one: TensorFlow's strategy for them, and what Keras needs to train under it.
+"""Several processes that train as one.
 
-Each process holds all weights, and is one replica: it computes the gradients of its part of each batch, which are added
-up over all. So batch normalisation takes the statistics of a part, dropout draws for each part, and moving statistics
-are each worker's own, by which it also judges its part of a validation. Metrics are added up over all workers whenever
-they are read, which all must do at the same time: at the end of an epoch, and of an evaluation.
+TensorFlow's strategy for them, and what Keras needs to train under it.
+
+Each process holds all weights, and is one replica: it computes the gradients of its part of each
+batch, which are added up over all. So batch normalisation takes the statistics of a part, dropout
+draws for each part, and moving statistics are each worker's own, by which it also judges its part
+of a validation. Metrics are added up over all workers whenever they are read, which all must do at
+the same time: at the end of an epoch, and of an evaluation.
 """
 
 import contextlib
@@ -21,11 +24,15 @@ from tfbench.recipe.devices import Device
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import WorkerRank
 
-_ABORTED = "Collective ops is aborted by: "  # with which TensorFlow begins what it says of other workers
+_ABORTED = (  # with which TensorFlow begins what it says of other workers
+    "Collective ops is aborted by: "
+)
 _joined: list[Any] = []  # the strategy of this process, once it has met the others
 
 
-def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig) -> None:
+def require_fitting(
+    devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig
+) -> None:
     """Checks what several workers are asked for, beyond what is asked of replicas in one process.
 
     Raises:
@@ -34,31 +41,34 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
     names = ", ".join(map(str, devices))
     if len(devices) > 1 or (devices[0].kind == "cpu" and devices[0].index):
         raise DeviceError(
-            f"strategy multi_worker takes one device per worker on TensorFlow: cpu:0, or a GPU. Received: {names}. "
-            "Start a worker for each."
+            "strategy multi_worker takes one device per worker on TensorFlow: cpu:0, or a GPU."
+            f" Received: {names}. Start a worker for each."
         )
     if config.cross_device_ops not in ("auto", "nccl"):
         raise DeviceError(
-            f"distribution.cross_device_ops: {config.cross_device_ops} needs several devices in one process. "
-            "Use auto, or nccl between GPUs."
+            f"distribution.cross_device_ops: {config.cross_device_ops} needs several devices in one"
+            " process. Use auto, or nccl between GPUs."
         )
     if training.compiler_used == "xla":
         raise DeviceError(
-            "training.compiler: XLA cannot compile a step over several workers on TensorFlow. Use compiler = "
-            '"graph" with strategy multi_worker.'
+            "training.compiler: XLA cannot compile a step over several workers on TensorFlow. Use"
+            ' compiler = "graph" with strategy multi_worker.'
         )
     if training.precision == "mixed_float16":
         raise DeviceError(
-            "training.precision: with mixed_float16, a worker skips a step if its gradients overflow, and the others "
-            "wait forever. Use mixed_bfloat16 or float32 with strategy multi_worker."
+            "training.precision: with mixed_float16, a worker skips a step if its gradients"
+            " overflow, and the others wait forever. Use mixed_bfloat16 or float32 with strategy"
+            " multi_worker."
         )
 
 
 def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
-    """Meets the other workers, for which it waits without end: whoever started it must kill it, or end.
+    """Meets the other workers, for which it waits without end.
 
-    Nothing may have used TensorFlow's devices before. While TensorFlow waits, no other thread runs, and no handler of a
-    signal: the kernel kills this process if its parent ends.
+    Whoever started it must kill it, or end.
+
+    Nothing may have used TensorFlow's devices before. While TensorFlow waits, no other thread runs,
+    and no handler of a signal: the kernel kills this process if its parent ends.
 
     Args:
         rank: Which of the workers this one is.
@@ -87,26 +97,34 @@ def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except tf.errors.UnknownError as error:
         raise DeviceError(
-            f"worker {rank.index}: {rank.addresses[rank.index]}: cannot listen there: {error.message}. "
-            "Another process may have taken the port."
+            f"worker {rank.index}: {rank.addresses[rank.index]}: cannot listen there:"
+            f" {error.message}. Another process may have taken the port."
         ) from error
     finally:
         prctl(1, int(signal.SIGTERM), 0, 0, 0)  # as it was started
-        for number in (signal.SIGTERM, signal.SIGINT):  # TensorFlow has put handlers of its own in their place
+        for number in (
+            signal.SIGTERM,
+            signal.SIGINT,
+        ):  # TensorFlow has put handlers of its own in their place
             signal.signal(number, signal.getsignal(number))
     _joined[:] = [strategy]
     return strategy, by
 
 
 def fit_over_workers(model: Any) -> None:
-    """Lets Keras's `fit`, `evaluate` and `predict` work on a model that was compiled in the scope of several workers.
+    """Lets `fit`, `evaluate` and `predict` work over several workers.
 
-    Keras would add up over the workers what every step returns, in a way that TensorFlow rejects, and its own loop over
-    the steps of an execution is in a condition that no sum over workers can be in. So what a step returns are the
-    figures of this worker, and the loop is one of our own. A prediction is this worker's, of what it is given.
+    They are Keras's, of a model that was compiled in the scope of these workers.
+
+    Keras would add up over the workers what every step returns, in a way that TensorFlow rejects,
+    and its own loop over the steps of an execution is in a condition that no sum over workers can
+    be in. So what a step returns are the figures of this worker, and the loop is one of our own. A
+    prediction is this worker's, of what it is given.
     """
     if not hasattr(trainer, "reduce_per_replica"):
-        raise MeasurementError("this version of Keras cannot train over several workers on TensorFlow. Use Keras 3.15.")
+        raise MeasurementError(
+            "this version of Keras cannot train over several workers on TensorFlow. Use Keras 3.15."
+        )
     trainer.reduce_per_replica = lambda values, strategy, reduction: values
 
     def make_train_function(force: bool = False) -> None:
@@ -127,13 +145,17 @@ def fit_over_workers(model: Any) -> None:
             )[1]
 
         one_or_more = do_steps if num_steps > 1 else step
-        model.train_function = one_or_more if model.run_eagerly else tf.function(one_or_more, autograph=False)
+        model.train_function = (
+            one_or_more if model.run_eagerly else tf.function(one_or_more, autograph=False)
+        )
 
     model.make_train_function = make_train_function
 
 
 def synchronize() -> None:
-    """Waits until the devices of this process have finished what they were given; about 50 microseconds on a CPU.
+    """Waits until the devices of this process have finished what they were given.
+
+    About 50 microseconds on a CPU.
 
     TensorFlow's own function would ask for the devices of other workers, too, and is rejected.
     """
@@ -152,22 +174,32 @@ def gather_figures(figures: Sequence[float]) -> list[list[float]]:
             return tf.distribute.get_replica_context().all_gather(own, axis=0)
 
         rows = strategy.run(gather, args=(tf.constant([figures], tf.float64),))
-        return [list(map(float, row)) for row in strategy.experimental_local_results(rows)[0].numpy()]
+        return [
+            list(map(float, row)) for row in strategy.experimental_local_results(rows)[0].numpy()
+        ]
     return [list(figures)]
 
 
 def leave() -> None:
     """Waits until all workers are done: one that ends stops what the others still do together."""
     for strategy in _joined:
-        with contextlib.suppress(tf.errors.OpError), strategy.scope():  # raised if another leaves before it answers
+        with (
+            contextlib.suppress(tf.errors.OpError),
+            strategy.scope(),
+        ):  # raised if another leaves before it answers
             strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(0.0), axis=None)
 
 
 def explain_loss(error: Exception) -> str:
-    """Returns what TensorFlow says of a worker that ended, or answers no more; "" for an error of another kind."""
+    """Returns what TensorFlow says of a worker that ended, or answers no more.
+
+    "" for an error of another kind.
+    """
     if not _joined:
         return ""
     reason = re.search(rf"{_ABORTED}(.+)", str(error))
-    if not isinstance(error, tf.errors.OpError) or not (reason or isinstance(error, tf.errors.UnavailableError)):
+    if not isinstance(error, tf.errors.OpError) or not (
+        reason or isinstance(error, tf.errors.UnavailableError)
+    ):
         return ""
     return str(reason[1] if reason else error.message).rstrip(".")

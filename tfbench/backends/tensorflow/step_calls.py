@@ -1,8 +1,10 @@
-"""What a profile takes apart: batches at hand, and a compiled model's step as functions without arguments.
+"""What a profile takes apart.
 
-The step does what Keras's own does, with a gradient tape a layer in the place of one for all: then each layer's
-operations carry its number, forward and backward, and what its gradient computes is found under its own scope, whoever
-wrote that gradient.
+Batches at hand, and a compiled model's step as functions without arguments.
+
+The step does what Keras's own does, with a gradient tape a layer in the place of one for all: then
+each layer's operations carry its number, forward and backward, and what its gradient computes is
+found under its own scope, whoever wrote that gradient.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +35,9 @@ class ProfiledBatches(profiling.ProfiledBatches):
                 return tf.identity(tensor)
 
         super().__init__(
-            dataset, put=put, iterate=lambda batches: iter(placed.strategy.experimental_distribute_dataset(batches))
+            dataset,
+            put=put,
+            iterate=lambda batches: iter(placed.strategy.experimental_distribute_dataset(batches)),
         )
 
     def iterator(self, *, num_ahead: int = 0) -> Any:
@@ -48,7 +52,10 @@ class ProfiledBatches(profiling.ProfiledBatches):
 
 
 class _Done(NamedTuple):
-    """What is left of a layer's forward pass for the backward pass: its tape, and the losses that it added."""
+    """What is left of a layer's forward pass for the backward pass.
+
+    Its tape, and the losses that it added.
+    """
 
     tape: Any
     losses: list[Any]
@@ -76,7 +83,9 @@ class StepCalls(profiling.StepCalls):
         if self.model.run_eagerly:
             return call
         # Keras does not let AutoGraph at layers either.
-        compiled: Callable[..., Any] = tf.function(call, jit_compile=self.model.jit_compile, autograph=False)
+        compiled: Callable[..., Any] = tf.function(
+            call, jit_compile=self.model.jit_compile, autograph=False
+        )
         return compiled
 
     def train(self, iterator: Any) -> Any:
@@ -84,11 +93,14 @@ class StepCalls(profiling.StepCalls):
         return self.model.train_function(iterator)["loss"]
 
     def wait(self, result: Any) -> None:
-        """Waits until the device has a number, and what was to be done before it, and copies it to the host."""
+        """Waits until the device has a number, and copies it to the host.
+
+        What was to be done before the number is done then, too.
+        """
         (result[0] if isinstance(result, tuple) else result).numpy()
 
     def take_call(self, iterator: Any) -> Call:
-        """Returns one call of a function that takes a batch of an iterator, as Keras's does, and nothing else."""
+        """Returns a call that takes a batch, as Keras does, and does nothing else."""
 
         def take(iterator: Any) -> Any:
             self._capture()
@@ -113,10 +125,13 @@ class StepCalls(profiling.StepCalls):
         added = [loss for one in done for loss in one.losses]
         with tf.name_scope("tfbench_forward_loss"), tf.GradientTape() as tape:
             prediction = values[self._output]
-            logits = getattr(prediction, "_keras_logits", prediction)  # what Keras's cross-entropies take in its place
+            logits = getattr(
+                prediction, "_keras_logits", prediction
+            )  # what Keras's cross-entropies take in its place
             tape.watch([prediction, logits, *added])
             loss = model.compute_loss(x, y, prediction, training=True)
-            # Keras scales the loss of 16-bit floats up, and its gradients down again when they are applied.
+            # Keras scales the loss of 16-bit floats up, and its gradients down again when they are
+            # applied.
             scaled = model.optimizer.scale_loss(loss)
         if upto == "forward":
             return loss
@@ -128,7 +143,13 @@ class StepCalls(profiling.StepCalls):
                 values[self._output], of_output = logits, of_logits
         of_added, of_weights = of_others[: len(added)], of_others[len(added) :]
         found = {id(weight): gradient for weight, gradient in zip(weights, of_weights, strict=True)}
-        self._go_back({self._output: of_output}, values, done, dict(zip(map(id, added), of_added, strict=True)), found)
+        self._go_back(
+            {self._output: of_output},
+            values,
+            done,
+            dict(zip(map(id, added), of_added, strict=True)),
+            found,
+        )
         gradients = [found[id(weight)] for weight in weights]
         if upto == "backward":
             return loss, [gradient for gradient in gradients if gradient is not None]
@@ -145,7 +166,9 @@ class StepCalls(profiling.StepCalls):
         of_losses: dict[int, Any],
         found: dict[int, Any],
     ) -> None:
-        """Goes through the layers from the last to the first; adds the gradients of their weights to `found`.
+        """Goes through the layers from the last to the first.
+
+        Adds the gradients of their weights to `found`.
 
         Args:
             gradients: That of the model's output; receives those of all tensors.
@@ -174,12 +197,17 @@ class StepCalls(profiling.StepCalls):
                 )
                 for tensor, gradient in zip(inputs, of_inputs_and_weights, strict=False):
                     gradients[tensor] = _add(gradients.get(tensor), gradient)
-                for weight, gradient in zip(trained, of_inputs_and_weights[len(inputs) :], strict=True):
+                for weight, gradient in zip(
+                    trained, of_inputs_and_weights[len(inputs) :], strict=True
+                ):
                     found[id(weight)] = _add(found[id(weight)], gradient)
 
 
 class _Forward(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
-    """Calls a model's layers one after another; being a layer itself, it tells them all that this is training."""
+    """Calls a model's layers one after another.
+
+    Being a layer itself, it tells them all that this is training.
+    """
 
     def __init__(self, calls: Sequence[graph.Call], start: Any, dtype: Any) -> None:
         super().__init__(name="profiled", dtype=dtype, autocast=False)
@@ -218,14 +246,19 @@ class _Forward(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
 
 
 def _added_losses(operation: Any) -> list[Any]:
-    """Returns the losses that a layer and those within it added so far: not those of weights, but of what it gives."""
+    """Returns the losses that a layer and those within it added so far.
+
+    Not those of weights, but of what it gives.
+    """
     layers = operation._flatten_layers() if isinstance(operation, keras.Layer) else []
     return [loss for layer in layers for loss in layer._get_own_losses()]
 
 
 def _fill_in(arguments: Any, values: Tensors) -> Any:
     """Returns arguments with the values of symbolic tensors in their places."""
-    return keras.tree.map_structure(lambda one: values[one] if isinstance(one, keras.KerasTensor) else one, arguments)
+    return keras.tree.map_structure(
+        lambda one: values[one] if isinstance(one, keras.KerasTensor) else one, arguments
+    )
 
 
 def _add(sum_: Any, gradient: Any) -> Any:

@@ -6,7 +6,9 @@ from typing import Any
 
 import keras
 import torch
-from keras.src.backend.torch.trainer import TorchEpochIterator  # what `fit` takes; Keras does not publish it
+from keras.src.backend.torch.trainer import (
+    TorchEpochIterator,
+)  # what `fit` takes; Keras does not publish it
 
 from tfbench.backends.backend import Backend
 from tfbench.backends.device_choice import Placed, require_on
@@ -17,7 +19,11 @@ from tfbench.backends.torch.step_calls import StepCalls
 from tfbench.errors import MeasurementError
 from tfbench.recipe.sections import TrainingConfig
 
-_NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")  # of a processor, CUDA, its libraries
+_NO_MEMORY = (
+    "can't allocate memory",
+    "out of memory",
+    "_STATUS_ALLOC_FAILED",
+)  # of a processor, CUDA, its libraries
 
 
 class PyTorch(Backend):
@@ -32,11 +38,14 @@ class PyTorch(Backend):
     def list_gpus(self) -> tuple[str, ...]:
         """Returns what hardware the GPUs are that PyTorch can use.
 
-        As Keras asks it: `device_count` knows those, too, that this build, or the driver, cannot start.
+        As Keras asks it: `device_count` knows those, too, that this build, or the driver, cannot
+        start.
         """
         if not torch.cuda.is_available():
             return ()
-        return tuple(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+        return tuple(
+            torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
+        )
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its versions."""
@@ -49,7 +58,9 @@ class PyTorch(Backend):
         if training.inter_op_threads:
             torch.set_num_interop_threads(training.inter_op_threads)
         if training.deterministic:
-            os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it, cuBLAS sums up in another order each time
+            os.environ["CUBLAS_WORKSPACE_CONFIG"] = (
+                ":4096:8"  # without it, cuBLAS sums up in another order each time
+            )
             torch.use_deterministic_algorithms(True)
         torch.backends.cudnn.benchmark = False  # its choice by trial differs from run to run
         torch.backends.cudnn.allow_tf32 = training.tensor_float_32
@@ -71,36 +82,48 @@ class PyTorch(Backend):
         """Returns the settings that PyTorch alone can tell."""
         return {
             "compiler": "inductor" if model.jit_compile else "eager",
-            "tensor_float_32": torch.get_float32_matmul_precision() == "high" and torch.backends.cudnn.allow_tf32,
+            "tensor_float_32": (
+                torch.get_float32_matmul_precision() == "high" and torch.backends.cudnn.allow_tf32
+            ),
             "intra_op_threads": torch.get_num_threads() if training.intra_op_threads else 0,
             "inter_op_threads": torch.get_num_interop_threads() if training.inter_op_threads else 0,
             "deterministic": torch.are_deterministic_algorithms_enabled(),
         }
 
     def verify(self, placed: Any, model: Any) -> None:
-        """Makes sure that what was trained is on the device asked for, and that a step to be compiled was.
+        """Verifies that variables are on the device asked for, and steps compiled.
 
-        It does not look at the operations: PyTorch computes where its tensors are, rejects tensors of two devices, and
-        does not compile a step that something looks into.
+        A step has to be compiled only where that was asked for.
+
+        It does not look at the operations: PyTorch computes where its tensors are, rejects tensors
+        of two devices, and does not compile a step that something looks into.
 
         Raises:
             MeasurementError: Some is elsewhere, or nothing was compiled.
         """
-        trained = [*model.trainable_variables, *(one for one in model.optimizer.variables if one.shape)]
+        trained = [
+            *model.trainable_variables,
+            *(one for one in model.optimizer.variables if one.shape),
+        ]
         kinds = {str(one.value.device.type) for one in trained}
         require_on(placed, ("gpu" if kind == "cuda" else kind for kind in kinds), "variables are")
         if not model.jit_compile:
             return
-        from torch._dynamo.utils import counters  # PyTorch publishes no other way to ask what was compiled
+        from torch._dynamo.utils import (
+            counters,
+        )  # PyTorch publishes no other way to ask what was compiled
 
         if not counters["stats"]["unique_graphs"]:
             raise MeasurementError(
-                "training.compiler: torch.compile compiled nothing of the first step, as if it were switched off "
-                "(TORCH_COMPILE_DISABLE, TORCHDYNAMO_DISABLE)."
+                "training.compiler: torch.compile compiled nothing of the first step, as if it were"
+                " switched off (TORCH_COMPILE_DISABLE, TORCHDYNAMO_DISABLE)."
             )
 
     def synchronize(self) -> None:
-        """Waits until the GPU has done what it was given; on a processor PyTorch returns when it is done."""
+        """Waits until the GPU has done what it was given.
+
+        On a processor PyTorch returns when it is done.
+        """
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
@@ -113,7 +136,10 @@ class PyTorch(Backend):
         torch.cuda.reset_peak_memory_stats(name.replace("gpu", "cuda"))
 
     def explain_exhaustion(self, error: Exception) -> str | None:
-        """Returns what an error says of memory that could not be had; None for an error of another kind."""
+        """Returns what an error says of memory that could not be had.
+
+        None for an error of another kind.
+        """
         says_so = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
         return str(error) if says_so or isinstance(error, torch.OutOfMemoryError) else None
 
@@ -123,9 +149,15 @@ class PyTorch(Backend):
         device = devices[0].replace("gpu", "cuda")
 
         def draw(rows: int, columns: int) -> Any:
-            return (torch.randn(rows, columns, device=device) * rows**-0.5).to(getattr(torch, dtype))
+            return (torch.randn(rows, columns, device=device) * rows**-0.5).to(
+                getattr(torch, dtype)
+            )
 
-        first, there, back = draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)
+        first, there, back = (
+            draw(num_rows, common),
+            draw(common, num_columns),
+            draw(num_columns, common),
+        )
 
         def run(num_calls: int) -> None:
             with torch.no_grad():

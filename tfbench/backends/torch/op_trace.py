@@ -1,9 +1,12 @@
-"""PyTorch's own trace of its operations: what ran when, and to which layer of a step it belongs, forward or backward.
+"""PyTorch's own trace of its operations.
 
-The forward pass of each layer, that of the loss, and the update of the weights are bracketed while a trace is taken.
-What runs between two brackets belongs to the one that comes next, since Keras casts a layer's inputs before it calls
-it; what comes after the update is metrics. A node of the backward pass bears a number, and numbers are given in the
-order of the forward pass, so that it belongs to the bracket that had begun last by then.
+What ran when, and to which layer of a step it belongs, forward or backward.
+
+The forward pass of each layer, that of the loss, and the update of the weights are bracketed while
+a trace is taken. What runs between two brackets belongs to the one that comes next, since Keras
+casts a layer's inputs before it calls it; what comes after the update is metrics. A node of the
+backward pass bears a number, and numbers are given in the order of the forward pass, so that it
+belongs to the bracket that had begun last by then.
 """
 
 import bisect
@@ -18,7 +21,9 @@ from tfbench.backends.profiling import Trace, TracedOperation
 from tfbench.errors import MeasurementError
 
 TRACE_FILE = "trace.json"
-_BRACKET = re.compile(r"tfbench:(\w+):(\d+)/(.*)")  # a layer's use, "loss" or "update"; its first node; its name
+_BRACKET = re.compile(
+    r"tfbench:(\w+):(\d+)/(.*)"
+)  # a layer's use, "loss" or "update"; its first node; its name
 _NODE = "autograd::engine::evaluate_function: "
 _OPERATION = re.compile(r"(?!autograd::|profiler::)\w+::.+")  # "aten::addmm"
 _UPDATE = "update/update and metrics"
@@ -42,7 +47,8 @@ def name_layers(model: Any, calls: Sequence[Any]) -> None:
 
     Args:
         model: Compiled.
-        calls: All uses of layers, as of `graph.walk`; one that is used several times is called in this order.
+        calls: All uses of layers, as of `graph.walk`; one that is used several times is called in
+            this order.
     """
     uses: dict[Any, list[str]] = {}
     for index, call in enumerate(calls):
@@ -50,7 +56,9 @@ def name_layers(model: Any, calls: Sequence[Any]) -> None:
     for operation, indices in uses.items():
         operation.call = _bracketed(operation.call, operation.name, itertools.cycle(indices))
     model.compute_loss = _bracketed(model.compute_loss, "loss", itertools.repeat("loss"))
-    model.optimizer.apply = _bracketed(model.optimizer.apply, "optimizer", itertools.repeat("update"))
+    model.optimizer.apply = _bracketed(
+        model.optimizer.apply, "optimizer", itertools.repeat("update")
+    )
 
 
 def _bracketed(call: Callable[..., Any], name: str, numbers: Iterator[str]) -> Callable[..., Any]:
@@ -59,9 +67,13 @@ def _bracketed(call: Callable[..., Any], name: str, numbers: Iterator[str]) -> C
     @functools.wraps(call)
     def bracketed(*args: Any, **kwargs: Any) -> Any:
         number = next(numbers)
-        if not torch.autograd.profiler._is_profiler_enabled:  # a bracket takes as long as a small operation
+        if (
+            not torch.autograd.profiler._is_profiler_enabled
+        ):  # a bracket takes as long as a small operation
             return call(*args, **kwargs)
-        with torch.profiler.record_function(f"tfbench:{number}:{torch.autograd._get_sequence_nr()}/{name}"):
+        with torch.profiler.record_function(
+            f"tfbench:{number}:{torch.autograd._get_sequence_nr()}/{name}"
+        ):
             return call(*args, **kwargs)
 
     return bracketed
@@ -87,11 +99,13 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
         profiler.export_chrome_trace(str(folder / TRACE_FILE))
     found = read_events(list(_read(profiler.kineto_results)))
     if not found.operations:
-        raise MeasurementError("PyTorch's profiler recorded no operation. Is another profiler attached to it?")
+        raise MeasurementError(
+            "PyTorch's profiler recorded no operation. Is another profiler attached to it?"
+        )
     if device and not found.on_device:  # what the host did is no time of a GPU's
         raise MeasurementError(
-            "PyTorch's profiler recorded nothing of the GPU. Is another profiler attached to it, or is CUPTI, NVIDIA's "
-            "library for it, not allowed to?"
+            "PyTorch's profiler recorded nothing of the GPU. Is another profiler attached to it, or"
+            " is CUPTI, NVIDIA's library for it, not allowed to?"
         )
     return found
 
@@ -104,7 +118,10 @@ def step_mark(number: int) -> Any:
 
 
 def part_of(name: str) -> tuple[int, str]:
-    """Returns to which phase, by its number, and to which part of it a traced operation of a step belongs."""
+    """Returns the number of the phase, and the part of it, of a step's operation.
+
+    The operation was traced.
+    """
     direction, _, layer = name.partition("/")[0].partition(":")
     if direction not in _PHASES:
         return _PHASES["update"], "other"
@@ -112,7 +129,10 @@ def part_of(name: str) -> tuple[int, str]:
 
 
 def _read(results: Any) -> Iterator[Event]:
-    """Yields the events of a trace, but for those on a GPU that only say what the host called them."""
+    """Yields a trace's events, without the host's annotations on a GPU.
+
+    Those only say what the host called the events.
+    """
     import torch
 
     for event in results.events():
@@ -132,7 +152,8 @@ def _read(results: Any) -> Iterator[Event]:
 def read_events(events: Sequence[Event]) -> Trace:
     """Reads a trace: what ran on GPUs, where anything did, else the operations of the host.
 
-    Of operations that call others, the host's are the outermost: `aten::linear` for what `aten::addmm` does within.
+    Of operations that call others, the host's are the outermost: `aten::linear` for what
+    `aten::addmm` does within.
     """
     host = sorted((one for one in events if one.on_host), key=lambda one: (one.start, -one.end))
     operations = [one for one in host if _OPERATION.fullmatch(one.name)]
@@ -140,9 +161,13 @@ def read_events(events: Sequence[Event]) -> Trace:
     marks = list(_find_marks(host))
     of_gpu = [one for one in events if not one.on_host]
     launching = {one.number: one for one in operations}
-    pairs = [(one, launching.get(one.launched_by)) for one in of_gpu] or [(one, one) for one in outermost]
+    pairs = [(one, launching.get(one.launched_by)) for one in of_gpu] or [
+        (one, one) for one in outermost
+    ]
     return Trace(
-        operations=[_traced(one, _find_part(marks, by.start) + by.name, by.name) for one, by in pairs if by],
+        operations=[
+            _traced(one, _find_part(marks, by.start) + by.name, by.name) for one, by in pairs if by
+        ],
         others=[_traced(one, one.name, "") for one, by in pairs if not by],
         on_device=bool(of_gpu),
     )
@@ -186,17 +211,23 @@ def _find_marks(host: Sequence[Event]) -> Iterator[_Mark]:
             begun.append((int(bracket[2]), layer))
             yield _Mark(event.start, event.end, f"forward:{layer}")
         elif begun and event.name.startswith(_NODE):
-            # One that adds a gradient up has no number, and comes right after the one that it is of.
+            # One that adds a gradient up has no number, and comes right after the one that it is
+            # of.
             if event.node >= 0:
                 layer = begun[bisect.bisect_right(begun, event.node, key=lambda one: one[0]) - 1][1]
             yield _Mark(event.start, event.end, f"backward:{layer}")
 
 
 def _find_part(marks: Sequence[_Mark], time: int) -> str:
-    """Returns where in a step a moment is, as the beginning of an operation's name; "": nothing is bracketed."""
+    """Returns where in a step a moment is, as the beginning of an operation's name; "".
+
+    Nothing is bracketed.
+    """
     position = bisect.bisect_right(marks, time, key=lambda mark: mark.start)
     before = marks[position - 1] if position else None
     after = marks[position] if position < len(marks) else None
-    is_of_before = before and (time < before.end or before.part == _UPDATE or after is None or after.is_backward)
+    is_of_before = before and (
+        time < before.end or before.part == _UPDATE or after is None or after.is_backward
+    )
     nearest = before if is_of_before else after
     return f"{nearest.part}/" if nearest else ""

@@ -1,4 +1,7 @@
-"""A compiled model's step on PyTorch as functions without arguments: Keras's own, and those of its phases."""
+"""A compiled model's step on PyTorch as functions without arguments.
+
+Keras's own, and those of its phases.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +16,10 @@ from tfbench.backends.torch.op_trace import name_layers
 
 
 class StepCalls(profiling.StepCalls):
-    """A step of PyTorch's; the GPU is waited for, while on a processor PyTorch returns when it is done."""
+    """A step of PyTorch's.
+
+    The GPU is waited for, while on a processor PyTorch returns when it is done.
+    """
 
     def __init__(self, model: Any, batches: ProfiledBatches, placed: Placed) -> None:
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
@@ -39,15 +45,20 @@ class StepCalls(profiling.StepCalls):
         backends.current().synchronize()
 
     def restore(self) -> None:
-        """Gives all variables, and the generator that dropout draws from, the state of the beginning."""
+        """Resets all variables, and dropout's random generator, to their beginning."""
         torch.manual_seed(torch.initial_seed())
         super().restore()
 
 
 def _run(model: Any, upto: str, x: Any, y: Any) -> Any:
-    """Does what Keras's own step does, without its metrics, up to a phase; returns the loss and the gradients."""
+    """Does what Keras's own step does, without its metrics, up to a phase.
+
+    Returns the loss and the gradients.
+    """
     if upto == "dispatch":
-        return torch.zeros(()) if model.jit_compile else None  # a program has to have something in it
+        return (
+            torch.zeros(()) if model.jit_compile else None
+        )  # a program has to have something in it
     prediction = model(x, training=True) if model._call_has_training_arg else model(x)
     loss = model.compute_loss(x=x, y=y, y_pred=prediction, sample_weight=None, training=True)
     scaled = model.optimizer.scale_loss(loss)

@@ -1,1 +1,4 @@
-"""Where samples come from: publishers' files, prepared data sets, a user's arrays, or a stand-in."""
+"""Where samples come from.
+
+Publishers' files, prepared data sets, a user's arrays, or a stand-in.
+"""

@@ -1,7 +1,9 @@
-"""Decoded samples, kept for the next run as .npy files, in a folder named by a hash of what they were decoded from.
+"""A cache of decoded samples, kept as .npy files for later runs.
 
-Such a folder is written whole or not at all. Its files are mapped and copied into memory: pages of a mapped file would
-be fetched in the first epoch, which is measured.
+Each folder is named by a hash of what its samples were decoded from.
+
+Such a folder is written whole or not at all. Its files are mapped and copied into memory: pages of
+a mapped file would be fetched in the first epoch, which is measured.
 """
 
 import dataclasses
@@ -25,9 +27,12 @@ _ABOUT = "about.json"  # in each folder: what its arrays are
 
 
 def find_folder() -> Path | None:
-    """Returns where the cache is, there or not: TFBENCH_CACHE_DIR, else in the user's cache folder; None: nowhere.
+    """Returns where the cache is, there or not: TFBENCH_CACHE_DIR, else in the user's cache folder.
 
-    Not in a store: several share the data, and a store is copied, sent and kept, which the data need not be.
+    None: nowhere.
+
+    Not in a store: several share the data, and a store is copied, sent and kept, which the data
+    need not be.
     """
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     given = os.environ.get("TFBENCH_CACHE_DIR", f"{base}/tfbench/arrays")
@@ -36,9 +41,10 @@ def find_folder() -> Path | None:
 
 
 def load(what: str, root: Path, files: Iterable[Path] | None, decode: Callable[[], Found]) -> Found:
-    """Returns samples from the cache if they are there, and else decodes them and keeps them for the next time.
+    """Returns samples from the cache, or decodes and caches them.
 
-    Nothing that goes wrong with the cache is an error: they are decoded, and what it was is said in `cache`.
+    Nothing that goes wrong with the cache is an error: they are decoded, and what it was is said in
+    `cache`.
 
     Args:
         what: Data set and splits, and what reads them, with its version.
@@ -62,14 +68,20 @@ def load(what: str, root: Path, files: Iterable[Path] | None, decode: Callable[[
 
 
 def name_of(what: str, root: Path, files: Iterable[Path] | None) -> str | None:
-    """Returns what a folder of the cache is called, by the contents of files; the time of their last change is nothing.
+    """Returns what a folder of the cache is called, by the contents of files.
 
-    All contents are read: 2 GB take a second, decoding them a minute. None if there is no file, or something else than
-    files, or if one cannot be read.
+    The time of their last change is nothing.
+
+    All contents are read: 2 GB take a second, decoding them a minute. None if there is no file, or
+    something else than files, or if one cannot be read.
     """
     total = hashlib.sha256(f"{DECODING} {what}\n".encode())
     if files is None:
-        files = (Path(parent, name) for parent, _, names in os.walk(root, followlinks=True) for name in names)
+        files = (
+            Path(parent, name)
+            for parent, _, names in os.walk(root, followlinks=True)
+            for name in names
+        )
     found = sorted(files)
     try:
         for path in found:
@@ -84,7 +96,10 @@ def name_of(what: str, root: Path, files: Iterable[Path] | None) -> str | None:
 
 
 def _read(folder: Path) -> Found | None:
-    """Returns what a folder of the cache holds; None if it is not there, or damaged: then it is removed."""
+    """Returns what a folder of the cache holds; None if it is not there, or damaged.
+
+    Then it is removed.
+    """
     if not folder.exists():  # another process may be about to put it there
         return None
     try:
@@ -103,7 +118,9 @@ def _read(folder: Path) -> Found | None:
 
 
 def _write(folder: Path, decoded: Found) -> str:
-    """Writes a folder of the cache, and waits until it is on the disk, which a training is not to do; says why not.
+    """Writes a folder of the cache to disk; returns why not if that fails.
+
+    It waits for the disk, so that no training has to.
 
     One process at a time writes, and removes what one that was killed left half written.
     """

@@ -1,7 +1,9 @@
-"""Which samples a step takes, and which parts of images: a function of the seed, on every backend and machine.
+"""Which samples a step takes, and which parts of images.
 
-NumPy promises that a bit generator gives the same numbers in every version, and promises it of nothing that is made of
-them; so orders, and crops, are made of its raw numbers.
+A function of the seed, on every backend and machine.
+
+NumPy promises that a bit generator gives the same numbers in every version, and promises it of
+nothing that is made of them; so orders, and crops, are made of its raw numbers.
 """
 
 import dataclasses
@@ -16,10 +18,13 @@ from tfbench.records.placement import WHOLE, Part
 OF_ORDERS, OF_CROPS = 0, 1  # what is drawn for the one has nothing to do with the other
 
 
-def order_of_pass(number: int, spec: DatasetSpec, *, num_samples: int, seed: int) -> npt.NDArray[np.int64]:
+def order_of_pass(
+    number: int, spec: DatasetSpec, *, num_samples: int, seed: int
+) -> npt.NDArray[np.int64]:
     """Returns the numbers of the training samples in the order of a pass, counted from 0.
 
-    Shuffled, or in their order, or as many as there are drawn with replacement, as the data set says.
+    Shuffled, or in their order, or as many as there are drawn with replacement, as the data set
+    says.
     """
     if not spec.shuffled:
         return np.arange(num_samples)
@@ -37,7 +42,10 @@ def draw_raw(purpose: int, seed: int, number: int, count: int) -> npt.NDArray[np
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Crops:
-    """What of each image of a batch is taken: from which row and column on, and whether it is turned left to right."""
+    """What of each image of a batch is taken.
+
+    From which row and column on, and whether it is turned left to right.
+    """
 
     tops: npt.NDArray[np.int64]
     lefts: npt.NDArray[np.int64]
@@ -59,7 +67,7 @@ def draw_crops(step: int, spec: DatasetSpec, *, batch_size: int, seed: int) -> C
 def crop_at_random(
     images: npt.NDArray[Any], spec: DatasetSpec, seed: int, step: int, part: Part = WHOLE
 ) -> npt.NDArray[Any]:
-    """Cuts a random part out of each image, and turns one in two left to right, where the data set says so.
+    """Crops images at random and mirrors half of them, as `spec` says.
 
     A function of the seed and the step alone.
 
@@ -80,15 +88,19 @@ def crop_at_random(
     taken = part.of(drawn.lefts)[:, None] + np.arange(columns)
     taken = np.where(part.of(drawn.turned)[:, None], taken[:, ::-1], taken)
     from_top = part.of(drawn.tops)[:, None] + np.arange(rows)
-    cut: npt.NDArray[Any] = images[np.arange(len(images))[:, None, None], from_top[:, :, None], taken[:, None, :]]
+    cut: npt.NDArray[Any] = images[
+        np.arange(len(images))[:, None, None], from_top[:, :, None], taken[:, None, :]
+    ]
     return cut
 
 
 def crop_view(images: Any, spec: DatasetSpec, view: int | None) -> Any:
-    """Cuts the same part out of every image: the centre (None), or one of the `spec.views` of an evaluation.
+    """Cuts the same part out of every image.
 
-    Nine views are a grid of 3 x 3 over the image, as in cuda-convnet2; ten are the four corners and the centre, then
-    the same turned left to right, as in cuda-convnet.
+    The centre (None), or one of the `spec.views` of an evaluation.
+
+    Nine views are a grid of 3 x 3 over the image, as in cuda-convnet2; ten are the four corners and
+    the centre, then the same turned left to right, as in cuda-convnet.
 
     Args:
         images: (batch, *stored_shape), of any type, of NumPy or of a framework.
@@ -102,7 +114,9 @@ def crop_view(images: Any, spec: DatasetSpec, view: int | None) -> Any:
         return images
     (height, width), (rows, columns) = images.shape[1:3], spec.input_shape[:2]
     corners_and_centre = [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
-    places = [(y, x) for y in range(3) for x in range(3)] if spec.views == 9 else corners_and_centre * 2
+    places = (
+        [(y, x) for y in range(3) for x in range(3)] if spec.views == 9 else corners_and_centre * 2
+    )
     y, x = (1, 1) if view is None else places[view]  # in halves of what is cut off
     top, left = y * (height - rows) // 2, x * (width - columns) // 2
     images = images[:, top : top + rows, left : left + columns]

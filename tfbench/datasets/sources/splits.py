@@ -1,4 +1,7 @@
-"""What a data set hands over: samples in their stored type, with what turns them into a model's input."""
+"""What a data set hands over.
+
+Samples in their stored type, with what turns them into a model's input.
+"""
 
 import contextlib
 import dataclasses
@@ -14,7 +17,8 @@ import numpy.typing as npt
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
-ALIGNMENT = 64  # bytes; TensorFlow uses memory that begins at a multiple of it as it is, and copies any other
+# bytes; TensorFlow uses memory that begins at a multiple of it as it is, and copies any other
+ALIGNMENT = 64
 SplitName = Literal["train", "validation", "test"]
 
 
@@ -22,10 +26,11 @@ SplitName = Literal["train", "validation", "test"]
 class Split:
     """Samples of one split, each found by its number.
 
-    `inputs` and `targets` may hold fewer samples than `num_samples` (a pool, for synthetic data): sample i is then
-    row i modulo the pool's size. Where `inputs` are not the samples but say where they are, as names of files do,
-    `read` turns a row into a sample of the stored shape and type.
-    Where the description of the data says `is_structured`, each of the three is arrays in dicts and tuples, or None.
+    `inputs` and `targets` may hold fewer samples than `num_samples` (a pool, for synthetic data):
+    sample i is then row i modulo the pool's size. Where `inputs` are not the samples but say where
+    they are, as names of files do, `read` turns a row into a sample of the stored shape and type.
+    Where the description of the data says `is_structured`, each of the three is arrays in dicts and
+    tuples, or None.
     """
 
     inputs: Any
@@ -36,7 +41,10 @@ class Split:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The inputs, targets and weights of all samples, as `fit` unpacks a batch; None at its end is left out."""
+        """The inputs, targets and weights of all samples, as `fit` unpacks a batch.
+
+        None at its end is left out.
+        """
         count = 3 if self.weights is not None else 1 if self.targets is None else 2
         return (self.inputs, self.targets, self.weights)[:count]
 
@@ -57,9 +65,10 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Splits:
-    """Training and validation samples of one data set, and those of its test split where it has a third one.
+    """Training, validation and, if there is one, test samples of a data set.
 
-    `mean` is subtracted from the inputs before they are scaled: float32, of the stored shape or broadcast to it.
+    `mean` is subtracted from the inputs before they are scaled: float32, of the stored shape or
+    broadcast to it.
     """
 
     spec: DatasetSpec
@@ -70,7 +79,8 @@ class Splits:
     notes: tuple[str, ...] = ()  # what a reader of the figures must know of the data
     test: Split | None = None
     mean: npt.NDArray[np.float32] | None = None
-    cache: str = ""  # whether the samples were decoded before, as of `sources/cache.py`; "": they are not kept there
+    # whether the samples were decoded before, as of `sources/cache.py`; "": they are not kept there
+    cache: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +104,9 @@ class Found:
                 raise DatasetError(f"{self.where}, split {name}: {problem}. {self.remedy}")
 
     def train_and_test(self, spec: DatasetSpec) -> Splits:
-        """Returns the splits "train" and "test", the latter for validation; the mean is of the former.
+        """Returns the splits "train" and "test", the latter for validation.
+
+        The mean is of the former.
 
         Raises:
             DatasetError: They are not what the description says.
@@ -102,13 +114,19 @@ class Found:
         self.require(spec, {"train": spec.train_samples, "test": spec.validation_samples})
         train, test = self.splits["train"], self.splits["test"]
         mean = mean_of(train.inputs, spec)
-        return Splits(spec=spec, train=train, validation=test, source=self.source, mean=mean, cache=self.cache)
+        return Splits(
+            spec=spec, train=train, validation=test, source=self.source, mean=mean, cache=self.cache
+        )
 
 
 def list_arrays(structure: Any) -> list[npt.NDArray[Any]]:
     """Returns the arrays in dicts, in the order of their keys, and tuples; None holds none."""
     if isinstance(structure, dict | tuple | list):
-        values = [structure[key] for key in sorted(structure, key=str)] if isinstance(structure, dict) else structure
+        values = (
+            [structure[key] for key in sorted(structure, key=str)]
+            if isinstance(structure, dict)
+            else structure
+        )
         return [array for value in values for array in list_arrays(value)]
     return [] if structure is None else [structure]
 
@@ -117,7 +135,9 @@ def map_arrays(function: Callable[[Any], Any], structure: Any) -> Any:
     """Returns the same dicts and tuples with what a function makes of their arrays."""
     if isinstance(structure, dict):
         return {key: map_arrays(function, structure[key]) for key in sorted(structure, key=str)}
-    if isinstance(structure, tuple | list):  # a tuple either way: TensorFlow makes one tensor of a list
+    if isinstance(
+        structure, tuple | list
+    ):  # a tuple either way: TensorFlow makes one tensor of a list
         return tuple(map_arrays(function, value) for value in structure)
     return None if structure is None else function(structure)
 
@@ -138,7 +158,7 @@ def copy_aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def mean_of(inputs: npt.NDArray[Any], spec: DatasetSpec) -> npt.NDArray[np.float32] | None:
-    """Returns the mean of samples in the form that the description of the data asks for, or None."""
+    """Returns the mean of samples in the form that `spec` asks for, or None."""
     if spec.mean == "none":
         return None
     image = inputs.mean(axis=0, dtype=np.float64)
@@ -175,7 +195,10 @@ def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int | None) -> s
 
 
 def count_steps_per_epoch(num_samples: int, global_batch_size: int) -> int:
-    """Returns ceil(samples / batch): every batch is full, and the order wraps around inside the last one."""
+    """Returns ceil(samples / batch).
+
+    Every batch is full, and the order wraps around inside the last one.
+    """
     return math.ceil(num_samples / global_batch_size)
 
 

@@ -1,4 +1,7 @@
-"""Whole splits of a classification data set that tensorflow-datasets has prepared, or fetches; decoded once."""
+"""Whole splits of a classification data set that tensorflow-datasets has prepared, or fetches.
+
+Decoded once.
+"""
 
 import dataclasses
 import os
@@ -16,21 +19,26 @@ REACH_SECONDS = 8  # for each address of the publisher's host to answer anything
 _REMEDY = "Remove it and prepare it again."
 
 
-def load(name: str, data_dir: str | None, *, splits: tuple[str, ...], host: str, accepted: str) -> Found:
+def load(
+    name: str, data_dir: str | None, *, splits: tuple[str, ...], host: str, accepted: str
+) -> Found:
     """Loads splits whole, in their order and stored type.
 
-    From the cache, if it has them: then neither tensorflow-datasets nor, for another backend, TensorFlow is imported.
-    Prepared data is looked for next. Only if there is none is the publisher asked.
+    From the cache, if it has them: then neither tensorflow-datasets nor, for another backend,
+    TensorFlow is imported. Prepared data is looked for next. Only if there is none is the publisher
+    asked.
 
     Args:
         name: tfds's name of the data set.
         data_dir: tfds's folder, or None for its default.
         splits: Their names.
-        host: Address asked before a download is begun, since tfds itself would retry for minutes in silence.
+        host: Address asked before a download is begun, since tfds itself would retry for minutes in
+            silence.
         accepted: What a folder may hold, for messages.
 
     Raises:
-        DatasetError: The folder does not exist, the data is missing and cannot be fetched, or it is damaged.
+        DatasetError: The folder does not exist, the data is missing and cannot be fetched, or it is
+            damaged.
     """
     given = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")  # its own default
     root = Path(os.path.expanduser(given))  # noqa: PTH111 - of a home that may be none
@@ -55,7 +63,9 @@ def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:
     Raises:
         DatasetError: The data, or what reads it, is not there.
     """
-    ways_out = f"Use --data synthetic, or name a folder with {accepted}: --data-dir, or TFBENCH_DATA_DIR."
+    ways_out = (
+        f"Use --data synthetic, or name a folder with {accepted}: --data-dir, or TFBENCH_DATA_DIR."
+    )
     try:
         import tensorflow as tf
         import tensorflow_datasets as tfds
@@ -71,22 +81,33 @@ def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:
     builder = tfds.builder(name, data_dir=data_dir)
     if not builder.is_prepared():
         folder = builder.data_dir
-        _require_reachable(host, f"data set {name}: not in {folder}, and cannot be downloaded", ways_out)
+        _require_reachable(
+            host, f"data set {name}: not in {folder}, and cannot be downloaded", ways_out
+        )
         try:
             builder.download_and_prepare()
-        except Exception as error:  # network, disk, checksum: tfds and its dependencies raise all kinds
-            raise DatasetError(f"data set {name}: cannot be downloaded into {folder}: {error}. {ways_out}") from error
+        except (
+            Exception
+        ) as error:  # network, disk, checksum: tfds and its dependencies raise all kinds
+            raise DatasetError(
+                f"data set {name}: cannot be downloaded into {folder}: {error}. {ways_out}"
+            ) from error
     return builder
 
 
 def _require_reachable(host: str, problem: str, ways_out: str) -> None:
-    """Raises DatasetError unless something answers at `host`; proxies of the environment are used."""
+    """Raises DatasetError unless something answers at `host`.
+
+    Proxies of the environment are used.
+    """
     try:
         urllib.request.urlopen(host, timeout=REACH_SECONDS).close()  # noqa: S310 - a constant https address
     except urllib.error.HTTPError:  # any answer is an answer
         pass
     except OSError as error:
-        raise DatasetError(f"{problem}: {host}: {getattr(error, 'reason', error)}. {ways_out}") from error
+        raise DatasetError(
+            f"{problem}: {host}: {getattr(error, 'reason', error)}. {ways_out}"
+        ) from error
 
 
 def _load_split(builder: Any, split: str) -> Split:

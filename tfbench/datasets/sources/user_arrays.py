@@ -11,7 +11,8 @@ from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
 _FORM = (
-    "((x_train, y_train), (x_val, y_val)) of NumPy arrays, each pair with sample weights as a third item if there are"
+    "((x_train, y_train), (x_val, y_val)) of NumPy arrays, each pair with sample weights as a third"
+    " item if there are"
 )
 _SPLITS = {"train": "train", "val": "validation"}
 _PARTS = {"x": "samples of another input", "y": "targets", "weights": "weights"}
@@ -22,32 +23,47 @@ Data = tuple[Any, Any, Any]
 def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
     """Makes splits of plain arrays, and describes them.
 
-    They are fed as `fit` feeds them: floats as float32, integers as they are, unscaled. Bytes of a single input become
-    float32. One integer a sample is a label, and the largest says how many classes there are; floats are a
-    regression's values. All else, as several arrays, weights or labels, only a network that comes compiled can take.
+    They are fed as `fit` feeds them: floats as float32, integers as they are, unscaled. Bytes of a
+    single input become float32. One integer a sample is a label, and the largest says how many
+    classes there are; floats are a regression's values. All else, as several arrays, weights or
+    labels, only a network that comes compiled can take.
 
     Args:
-        loaded: ((x_train, y_train), (x_val, y_val)), each x, y and weights an array, or arrays in dicts and tuples.
+        loaded: ((x_train, y_train), (x_val, y_val)), each x, y and weights an array, or arrays in
+            dicts and tuples.
         source: Of the data, for the record.
         where: The function that returned it, for messages.
 
     Raises:
         DatasetError: It is something else, or the arrays do not fit together.
     """
-    train, validation = (_read(data, name, where) for name, data in zip(_SPLITS, _pair(loaded, where), strict=True))
+    train, validation = (
+        _read(data, name, where) for name, data in zip(_SPLITS, _pair(loaded, where), strict=True)
+    )
     if validation[2] is None:  # weights of classes are for the training alone
         num_samples = _count(validation[0])
-        ones = map_arrays(lambda weights: np.ones((num_samples, *weights.shape[1:]), weights.dtype), train[2])
+        ones = map_arrays(
+            lambda weights: np.ones((num_samples, *weights.shape[1:]), weights.dtype), train[2]
+        )
         validation = (*validation[:2], ones)
     if _layout(train) != _layout(validation):
         received = f"Received: {_describe(train)} and {_describe(validation)}."
-        raise DatasetError(f"{where}: training and validation data must have the same arrays. {received}")
+        raise DatasetError(
+            f"{where}: training and validation data must have the same arrays. {received}"
+        )
     train, validation = (_as_fed(data, train, validation) for data in (train, validation))
     spec = _describe_data(train, validation)
-    wanted, found = ([array.shape[1:] for array in list_arrays(data)] for data in (train, validation))
+    wanted, found = (
+        [array.shape[1:] for array in list_arrays(data)] for data in (train, validation)
+    )
     if spec.is_structured and wanted != found:  # else `splits.find_mismatch` says which
-        raise DatasetError(f"{where}: validation: expected arrays of shapes {wanted}, found {found}.")
-    splits = [Split(inputs=x, targets=y, weights=w, num_samples=_count(x)) for x, y, w in (train, validation)]
+        raise DatasetError(
+            f"{where}: validation: expected arrays of shapes {wanted}, found {found}."
+        )
+    splits = [
+        Split(inputs=x, targets=y, weights=w, num_samples=_count(x))
+        for x, y, w in (train, validation)
+    ]
     return Splits(spec=spec, train=splits[0], validation=splits[1], source=source)
 
 
@@ -60,7 +76,10 @@ def _count(inputs: Any) -> int:
 
 
 def _as_fed(data: Data, train: Data, validation: Data) -> Data:
-    """Returns data in types that every backend has and both share; a column is a row where its counterpart is one."""
+    """Returns data in types that every backend has and both share.
+
+    A column is a row where its counterpart is one.
+    """
     pairs = iter(zip(list_arrays(train), list_arrays(validation), strict=True))
 
     def convert(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -71,7 +90,9 @@ def _as_fed(data: Data, train: Data, validation: Data) -> Data:
         elif dtype.kind != "b" and dtype != np.uint8:
             dtype = np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else np.int64)
         is_same = math.prod(one.shape[1:]) == math.prod(array.shape[1:]) == 1
-        return (array.reshape(len(array), *one.shape[1:]) if is_same else array).astype(dtype, copy=False)
+        return (array.reshape(len(array), *one.shape[1:]) if is_same else array).astype(
+            dtype, copy=False
+        )
 
     fed: Data = map_arrays(convert, data)
     return fed
@@ -85,7 +106,9 @@ def _pair(loaded: Any, where: str) -> tuple[Any, Any]:
         if not {len(train), len(validation)} <= {1, 2, 3}:
             raise ValueError
     except (TypeError, ValueError) as error:
-        raise DatasetError(f"{where}: must return {_FORM}. Received: {_describe(loaded)}.") from error
+        raise DatasetError(
+            f"{where}: must return {_FORM}. Received: {_describe(loaded)}."
+        ) from error
     return train, validation
 
 
@@ -96,10 +119,18 @@ def _read(data: Any, name: str, where: str) -> Data:
     for part, structure in zip(_PARTS, parts, strict=True):
         arrays = list_arrays(structure)
         if not arrays and part == "x":
-            raise DatasetError(f"{where}: must return {_FORM}. Received as x_{name}: {_describe(structure)}.")
+            raise DatasetError(
+                f"{where}: must return {_FORM}. Received as x_{name}: {_describe(structure)}."
+            )
         for array in arrays:
-            axes = 2 if part == "x" and structure is array else 1  # samples, and at least one value of each
-            if not isinstance(array, np.ndarray) or array.ndim < axes or array.dtype.kind not in "biuf":
+            axes = (
+                2 if part == "x" and structure is array else 1
+            )  # samples, and at least one value of each
+            if (
+                not isinstance(array, np.ndarray)
+                or array.ndim < axes
+                or array.dtype.kind not in "biuf"
+            ):
                 raise DatasetError(
                     f"{where}: must return {_FORM}. Received as {part}_{name}: {_describe(array)}; "
                     f"it must be an array of numbers, samples first, with {axes} axes or more."
@@ -107,7 +138,8 @@ def _read(data: Any, name: str, where: str) -> Data:
             num_samples = len(array) if num_samples is None else num_samples
             if len(array) != num_samples:
                 raise DatasetError(
-                    f"{where}: {_SPLITS[name]}: found {num_samples} inputs, but {len(array)} {_PARTS[part]}."
+                    f"{where}: {_SPLITS[name]}: found {num_samples} inputs, but {len(array)}"
+                    f" {_PARTS[part]}."
                 )
     if not num_samples:
         raise DatasetError(f"{where}: x_{name} holds no sample.")
@@ -116,7 +148,12 @@ def _read(data: Any, name: str, where: str) -> Data:
 
 def _describe_data(train: Data, validation: Data) -> DatasetSpec:
     x, y, weights = train
-    is_plain = isinstance(x, np.ndarray) and x.dtype != bool and isinstance(y, np.ndarray) and weights is None
+    is_plain = (
+        isinstance(x, np.ndarray)
+        and x.dtype != bool
+        and isinstance(y, np.ndarray)
+        and weights is None
+    )
     has_labels = is_plain and y.dtype.kind in "biu"
     is_structured = not is_plain or (has_labels and y.shape[1:] not in ((), (1,)))
     dtype: Any = "float32" if is_structured else str(x.dtype)

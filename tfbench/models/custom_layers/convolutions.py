@@ -1,4 +1,7 @@
-"""Convolutions that Keras lacks: with kernels of their own at each position, and fed back to themselves."""
+"""Convolutions that Keras lacks.
+
+With kernels of their own at each position, and fed back to themselves.
+"""
 
 import math
 from typing import Any
@@ -12,7 +15,9 @@ from tfbench.models.custom_layers.normalization import LocalResponseNormalizatio
 
 @keras.saving.register_keras_serializable(package="tfbench")
 class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
-    """A convolution of stride 1 with kernels of its own at each position, on an image that is zero-padded to "same".
+    """A stride-1 convolution with kernels of its own at each position.
+
+    The image is zero-padded to "same".
 
     y[b, i, j, f] = activation(bias[i, j, f] + sum over p, q, c of
     x[b, i + p, j + q, c] * kernel[i, j, (p kernel_size + q) channels + c, f]), with x zero-padded.
@@ -26,7 +31,8 @@ class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has
         filters: Number of filters at each position.
         kernel_size: Height and width of a kernel, in cells; odd.
         activation: As of Keras's layers.
-        kernel_initializer: Not one that scales by fan-in or fan-out: Keras would take positions for a kernel's size.
+        kernel_initializer: Not one that scales by fan-in or fan-out: Keras would take positions for
+            a kernel's size.
     """
 
     def __init__(
@@ -39,10 +45,13 @@ class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has
     ) -> None:
         super().__init__(**kwargs)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        if kernel_size % 2 == 0 or isinstance(self.kernel_initializer, keras.initializers.VarianceScaling):
+        if kernel_size % 2 == 0 or isinstance(
+            self.kernel_initializer, keras.initializers.VarianceScaling
+        ):
             raise ValueError(
-                f"{self.name}: kernel_size must be odd, and kernel_initializer a distribution such as RandomNormal. "
-                f"Received: {kernel_size} and {type(self.kernel_initializer).__name__}."
+                f"{self.name}: kernel_size must be odd, and kernel_initializer a distribution such"
+                f" as RandomNormal. Received: {kernel_size} and"
+                f" {type(self.kernel_initializer).__name__}."
             )
         self.filters = filters
         self.kernel_size = kernel_size
@@ -54,29 +63,40 @@ class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has
         """Creates the weights."""
         _, *positions, channels = input_shape
         if channels is None or None in positions:
-            raise ValueError(f"{self.name}: height, width and channels must be known. Received: {input_shape}.")
+            raise ValueError(
+                f"{self.name}: height, width and channels must be known. Received: {input_shape}."
+            )
         self.kernel = self.add_weight(
             name="kernel",
             shape=(*positions, self.kernel_size**2 * channels, self.filters),
             initializer=self.kernel_initializer,
         )
-        self.bias = self.add_weight(name="bias", shape=(*positions, self.filters), initializer="zeros")
+        self.bias = self.add_weight(
+            name="bias", shape=(*positions, self.filters), initializer="zeros"
+        )
 
     def call(self, inputs: Any) -> Any:
         """Applies the kernels."""
         height, width = inputs.shape[1:3]
         around = self.kernel_size // 2
-        # Positions first: then the products of all positions are one batch of matrices, and moving the input is
-        # cheaper than moving its patches, which are kernel_size^2 times as large.
+        # Positions first: then the products of all positions are one batch of matrices, and moving
+        # the input is cheaper than moving its patches, which are kernel_size^2 times as large.
         x = ops.transpose(inputs, (1, 2, 0, 3))
         x = ops.pad(x, [(around, around), (around, around), (0, 0), (0, 0)])
         places = np.ndindex(self.kernel_size, self.kernel_size)
-        patches = ops.concatenate([x[row : row + height, column : column + width] for row, column in places], axis=-1)
+        patches = ops.concatenate(
+            [x[row : row + height, column : column + width] for row, column in places], axis=-1
+        )
         outputs = ops.transpose(ops.matmul(patches, self.kernel), (2, 0, 1, 3))
         return self.activation(outputs + self.bias)
 
-    def forward_flops(self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]) -> int:
-        """Returns the operations of one sample: each weight is in one product, and every product is two operations."""
+    def forward_flops(
+        self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]
+    ) -> int:
+        """Returns the operations of one sample.
+
+        Each weight is in one product, and every product is two operations.
+        """
         return 2 * int(math.prod(self.kernel.shape))
 
     def get_config(self) -> dict[str, Any]:
@@ -90,18 +110,20 @@ class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has
 class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """state = F(x), then `num_feedback_steps` times state = ReLU(R(state) + F(x)).
 
-    F, feed-forward, and R, recurrent, are convolutions with stride 1, zero padding to the same size and a bias each;
-    their weights are the same at every step. At 3x3 with 128 channels in and out they are 295,168 parameters.
+    F, feed-forward, and R, recurrent, are convolutions with stride 1, zero padding to the same size
+    and a bias each; their weights are the same at every step. At 3x3 with 128 channels in and out
+    they are 295,168 parameters.
 
-    F(x) is the same at every step. `recomputes_feed_forward` says whether it is nevertheless computed at every step,
-    as in the network of the blog article on SVHN with a recurrent CNN (7 convolutions at 3 steps), or once (4);
-    values and gradients are the same but for rounding.
+    F(x) is the same at every step. `recomputes_feed_forward` says whether it is nevertheless
+    computed at every step, as in the network of the blog article on SVHN with a recurrent CNN (7
+    convolutions at 3 steps), or once (4); values and gradients are the same but for rounding.
 
-    Input shape: (batch, height, width, channels).
-    Output shape: (batch, height, width, filters).
-    Weights: feed_forward/kernel (kernel_size, kernel_size, channels, filters), recurrent/kernel (kernel_size,
+    Input shape: (batch, height, width, channels). Output shape: (batch, height, width, filters).
+    Weights: feed_forward/kernel (kernel_size, kernel_size, channels, filters), recurrent/kernel
+    (kernel_size,
         kernel_size, filters, filters), feed_forward/bias and recurrent/bias (filters,).
-    Source: Liang and Hu 2015, whose first state goes through ReLU and normalisation too (`rectifies_first`,
+    Source: Liang and Hu 2015, whose first state goes through ReLU and normalisation too
+    (`rectifies_first`,
         `normalization="lrn"`); the SVHN article's does not.
 
     Args:
@@ -111,9 +133,11 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         recomputes_feed_forward: Whether F(x) is computed at every step instead of once.
         rectifies_first: Whether the first state is ReLU(F(x)).
         rectifies_each_step: Whether the ReLU follows every step, or the last alone.
-        normalization: "lrn" for local response normalisation after each ReLU, over filters // 8 + 1 channels (an even
-            number counts as the next odd one, as in Chainer) with bias 1, alpha .001 and beta .75; or None.
-        kernel_initializer: Of both kernels, drawn separately; with a seed of its own both draw the same.
+        normalization: "lrn" for local response normalisation after each ReLU, over filters // 8 + 1
+            channels (an even number counts as the next odd one, as in Chainer) with bias 1, alpha
+            .001 and beta .75; or None.
+        kernel_initializer: Of both kernels, drawn separately; with a seed of its own both draw the
+            same.
     """
 
     def __init__(
@@ -131,11 +155,13 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         super().__init__(**kwargs)
         if num_feedback_steps < 1:
             raise ValueError(
-                f"{self.name}: num_feedback_steps must be at least 1. Received: {num_feedback_steps}. "
-                "Use Conv2D for none."
+                f"{self.name}: num_feedback_steps must be at least 1. Received:"
+                f" {num_feedback_steps}. Use Conv2D for none."
             )
         if normalization not in (None, "lrn"):
-            raise ValueError(f"{self.name}: normalization must be None or 'lrn'. Received: '{normalization}'.")
+            raise ValueError(
+                f"{self.name}: normalization must be None or 'lrn'. Received: '{normalization}'."
+            )
         self.filters = filters
         self.kernel_size = kernel_size
         self.strides = 1
@@ -151,7 +177,12 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         if normalization == "lrn":
             radius = (filters // 8 + 1) // 2
             self.normalize = LocalResponseNormalization(
-                2 * radius + 1, bias=1.0, alpha=0.001, beta=0.75, dtype=self.dtype_policy, name="lrn"
+                2 * radius + 1,
+                bias=1.0,
+                alpha=0.001,
+                beta=0.75,
+                dtype=self.dtype_policy,
+                name="lrn",
             )
         self.input_spec = keras.InputSpec(ndim=4)
 
@@ -176,17 +207,32 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         """Returns (batch, height, width, filters)."""
         return (*input_shape[:-1], self.filters)
 
-    def forward_flops(self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]) -> int:
-        """Returns the operations of one sample: of all convolutions, those that compute the same again among them."""
+    def forward_flops(
+        self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]
+    ) -> int:
+        """Returns the operations of one sample.
+
+        Of all convolutions, those that compute the same again among them.
+        """
         num_feed_forward = self.num_feedback_steps + 1 if self.recomputes_feed_forward else 1
-        of_inputs, of_states = (math.prod(one.kernel.shape) for one in (self.feed_forward, self.recurrent))
+        of_inputs, of_states = (
+            math.prod(one.kernel.shape) for one in (self.feed_forward, self.recurrent)
+        )
         of_a_place = num_feed_forward * of_inputs + self.num_feedback_steps * of_states
         return 2 * int(math.prod(size or 0 for size in output_shape[1:-1]) * of_a_place)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        names = ("filters", "kernel_size", "num_feedback_steps", "recomputes_feed_forward", "rectifies_first")
-        own = {name: getattr(self, name) for name in (*names, "rectifies_each_step", "normalization")}
+        names = (
+            "filters",
+            "kernel_size",
+            "num_feedback_steps",
+            "recomputes_feed_forward",
+            "rectifies_first",
+        )
+        own = {
+            name: getattr(self, name) for name in (*names, "rectifies_each_step", "normalization")
+        }
         initializer = keras.initializers.serialize(self.kernel_initializer)
         return {**super().get_config(), **own, "kernel_initializer": initializer}
 
@@ -195,7 +241,8 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
             self.filters,
             self.kernel_size,
             padding="same",
-            kernel_initializer=self.kernel_initializer.clone(),  # one object would give both the same numbers
+            # one object would give both the same numbers
+            kernel_initializer=self.kernel_initializer.clone(),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -207,9 +254,10 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
     def _recompute_feed_forward(self, inputs: Any, state: Any) -> Any:
         """Computes F(inputs) anew.
 
-        XLA would see that all steps compute the same, and compute it once. So a zero is added to the kernel, one that
-        is known only when the step before is done: no number exceeds infinity. (Of `state[:1]`, which is empty where
-        a replica's share of a batch is.) Without XLA TensorFlow computes each step anyway: each reads the kernel anew.
+        XLA would see that all steps compute the same, and compute it once. So a zero is added to
+        the kernel, one that is known only when the step before is done: no number exceeds infinity.
+        (Of `state[:1]`, which is empty where a replica's share of a batch is.) Without XLA
+        TensorFlow computes each step anyway: each reads the kernel anew.
         """
         zero = ops.cast(ops.sum(state[:1, 0, 0, 0]) > float("inf"), state.dtype)
         kernel = ops.convert_to_tensor(self.feed_forward.kernel) + zero

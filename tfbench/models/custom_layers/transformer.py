@@ -1,4 +1,7 @@
-"""What transformers are made of, in Keras's own layers: their sizes, positions, and blocks of attention and MLP."""
+"""What transformers are made of, in Keras's own layers.
+
+Their sizes, positions, and blocks of attention and MLP.
+"""
 
 from typing import Annotated, Any
 
@@ -23,19 +26,23 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         if self.width % self.num_heads:
             raise ValueError(
-                f"width must be a multiple of num_heads. Received: {self.width} with {self.num_heads} heads."
+                f"width must be a multiple of num_heads. Received: {self.width} with"
+                f" {self.num_heads} heads."
             )
 
 
 def embed(numbers: Any, count: int, width: int, *, name: str) -> Any:
     """Returns a learned vector for each number below `count`.
 
-    The regularizer adds nothing. With it, TensorFlow's gradient is a whole matrix, as on the other backends. Without
-    it, Keras's Adam squares the gradients of a row that is used twice before it adds them, and not their sum.
+    The regularizer adds nothing. With it, TensorFlow's gradient is a whole matrix, as on the other
+    backends. Without it, Keras's Adam squares the gradients of a row that is used twice before it
+    adds them, and not their sum.
     """
     from keras import layers, regularizers
 
-    return layers.Embedding(count, width, embeddings_regularizer=regularizers.L2(0.0), name=name)(numbers)
+    return layers.Embedding(count, width, embeddings_regularizer=regularizers.L2(0.0), name=name)(
+        numbers
+    )
 
 
 def add_positions(x: Any) -> Any:
@@ -44,7 +51,9 @@ def add_positions(x: Any) -> Any:
 
     _, num_positions, width = x.shape
     numbers = ops.cumsum(ops.ones_like(x[:, :, 0], dtype="int32"), axis=1) - 1
-    return layers.Add(name="position_add")([x, embed(numbers, num_positions, width, name="position")])
+    return layers.Add(name="position_add")(
+        [x, embed(numbers, num_positions, width, name="position")]
+    )
 
 
 def add_blocks(x: Any, config: TransformerConfig, *, is_causal: bool) -> Any:
@@ -67,10 +76,14 @@ def add_blocks(x: Any, config: TransformerConfig, *, is_causal: bool) -> Any:
         attention = layers.MultiHeadAttention(
             config.num_heads, config.width // config.num_heads, name=f"{name}_attention"
         )
-        before = x = layers.Add(name=f"{name}_add1")([before, attention(x, x, use_causal_mask=is_causal)])
+        before = x = layers.Add(name=f"{name}_add1")(
+            [before, attention(x, x, use_causal_mask=is_causal)]
+        )
         x = _add_norm(x, f"{name}_norm2")
         x = layers.Dense(config.mlp_ratio * config.width, activation="gelu", name=f"{name}_mlp1")(x)
-        x = layers.Add(name=f"{name}_add2")([before, layers.Dense(config.width, name=f"{name}_mlp2")(x)])
+        x = layers.Add(name=f"{name}_add2")(
+            [before, layers.Dense(config.width, name=f"{name}_mlp2")(x)]
+        )
     return _add_norm(x, "norm")
 
 

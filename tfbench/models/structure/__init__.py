@@ -1,1 +1,4 @@
-"""What a network is made of, whoever built it: its graph, its operations, its products of matrices."""
+"""What a network is made of, whoever built it.
+
+Its graph, its operations, its products of matrices.
+"""

@@ -1,12 +1,15 @@
-"""Floating-point operations of a model, counted from the shapes of its layers, and bytes that its layers must move.
+"""Floating-point operations of a model, counted from its layers' shapes.
 
-A training step computes for each product of matrices of the forward pass (see `products`) the gradients of its two
-factors, and each costs as much as the product; but not those that nothing needs. A layer that nothing trained stands
-before has no gradient of its input, a frozen kernel has none of its own, and behind a stopped gradient there is none.
-So a step costs less than the three forward passes that it is often taken for: of a network of one large layer and a
-small one, two.
+The bytes that its layers must move are counted, too.
 
-TensorFlow's profiler counts too, but the body of a loop only once, which makes it useless for recurrent networks.
+A training step computes for each product of matrices of the forward pass (see `products`) the
+gradients of its two factors, and each costs as much as the product; but not those that nothing
+needs. A layer that nothing trained stands before has no gradient of its input, a frozen kernel has
+none of its own, and behind a stopped gradient there is none. So a step costs less than the three
+forward passes that it is often taken for: of a network of one large layer and a small one, two.
+
+TensorFlow's profiler counts too, but the body of a loop only once, which makes it useless for
+recurrent networks.
 """
 
 import math
@@ -22,7 +25,10 @@ from tfbench.records.profile import ProfiledLayer
 
 
 class ModelFlops(NamedTuple):
-    """Operations of one sample, and the layers ("name (Class)") for which they are not known, which makes them None."""
+    """Operations of one sample, and the layers for which they are not known.
+
+    Such layers, named "name (Class)", make the operations None.
+    """
 
     forward: int | None
     training: int | None
@@ -30,7 +36,9 @@ class ModelFlops(NamedTuple):
 
 
 class CallFlops(NamedTuple):
-    """Operations of one sample in one use of a layer; None: not known. What needs a gradient has one computed.
+    """Operations of one sample in one use of a layer; None: not known.
+
+    What needs a gradient has one computed.
 
     `is_trained`: the loss depends on something that is trained, by way of this use.
     """
@@ -43,7 +51,11 @@ class CallFlops(NamedTuple):
     @property
     def training(self) -> int | None:
         """Forward pass and gradients."""
-        return None if self.forward is None or self.gradients is None else self.forward + self.gradients
+        return (
+            None
+            if self.forward is None or self.gradients is None
+            else self.forward + self.gradients
+        )
 
 
 def count_model(model: Any) -> ModelFlops:
@@ -51,10 +63,16 @@ def count_model(model: Any) -> ModelFlops:
     calls = list(walk(model))
     counted = count_calls(calls, model.trainable_variables)
     pairs = zip(calls, counted, strict=True)
-    unknown = [f"{call.operation.name} ({type(call.operation).__name__})" for call, one in pairs if one.forward is None]
+    unknown = [
+        f"{call.operation.name} ({type(call.operation).__name__})"
+        for call, one in pairs
+        if one.forward is None
+    ]
     if unknown:
         return ModelFlops(None, None, tuple(dict.fromkeys(unknown)))
-    return ModelFlops(sum(one.forward or 0 for one in counted), sum(one.training or 0 for one in counted), ())
+    return ModelFlops(
+        sum(one.forward or 0 for one in counted), sum(one.training or 0 for one in counted), ()
+    )
 
 
 def count_calls(calls: Sequence[Call], trained: Iterable[Any]) -> list[CallFlops]:
@@ -67,40 +85,63 @@ def count_calls(calls: Sequence[Call], trained: Iterable[Any]) -> list[CallFlops
     of_weights = {id(weight) for weight in trained}
     needed = _find_needed(calls, of_weights)
     return [
-        _count(call, [needed.get(tensor, False) for tensor in call.inputs], of_weights, is_reached=is_reached)
+        _count(
+            call,
+            [needed.get(tensor, False) for tensor in call.inputs],
+            of_weights,
+            is_reached=is_reached,
+        )
         for call, is_reached in zip(calls, _find_reached(calls), strict=True)
     ]
 
 
-def _count(call: Call, needed: Sequence[bool], trained: Collection[int], *, is_reached: bool) -> CallFlops:
+def _count(
+    call: Call, needed: Sequence[bool], trained: Collection[int], *, is_reached: bool
+) -> CallFlops:
     products = find_products(call)
     is_trained = is_reached and (any(needed) or _has_trained(call, trained))
     forward = gradients = None
     if products is not None:
-        sides = [(product.flops, side) for product in products for side in (product.left, product.right)]
+        sides = [
+            (product.flops, side) for product in products for side in (product.left, product.right)
+        ]
         forward = sum(product.flops for product in products)
-        gradients = sum(flops for flops, side in sides if is_reached and _is_needed(side, needed, trained))
+        gradients = sum(
+            flops for flops, side in sides if is_reached and _is_needed(side, needed, trained)
+        )
     return CallFlops(forward, gradients, is_reached and any(needed), is_trained)
 
 
 def _is_needed(factor: Factor, needed: Sequence[bool], trained: Collection[int]) -> bool:
-    """Says whether the gradient of a factor is computed: whether anything that it is made of is trained."""
-    return any(needed[place] for place in factor.inputs) or any(id(weight) in trained for weight in factor.weights)
+    """Says whether the gradient of a factor is computed.
+
+    Whether anything that it is made of is trained.
+    """
+    return any(needed[place] for place in factor.inputs) or any(
+        id(weight) in trained for weight in factor.weights
+    )
 
 
 def _find_needed(calls: Sequence[Call], trained: Collection[int]) -> dict[Any, bool]:
-    """Returns for each tensor whether anything before it is trained, so that its gradient is needed."""
+    """Returns for each tensor whether its gradient is needed.
+
+    It is needed if anything before the tensor is trained.
+    """
     needed: dict[Any, bool] = {}
     for call in calls:
-        is_needed = _has_trained(call, trained) or any(needed.get(tensor, False) for tensor in call.inputs)
+        is_needed = _has_trained(call, trained) or any(
+            needed.get(tensor, False) for tensor in call.inputs
+        )
         for tensor in call.outputs:
             needed[tensor] = is_needed and _lets_through(call) and "float" in tensor.dtype
     return needed
 
 
 def _find_reached(calls: Sequence[Call]) -> list[bool]:
-    """Returns for each use of a layer whether the loss has a gradient with respect to what it gives out."""
-    reached: dict[Any, bool] = {}  # tensors that something is made of; the others are what the model gives out
+    """Returns for each use of a layer whether a gradient reaches its output."""
+    reached: dict[
+        Any, bool
+    ] = {}  # tensors that something is made of; the others are what the model gives out
     found = []
     for call in reversed(calls):
         is_reached = any(reached.get(tensor, True) for tensor in call.outputs)
@@ -112,7 +153,9 @@ def _find_reached(calls: Sequence[Call]) -> list[bool]:
 
 def _has_trained(call: Call, trained: Collection[int]) -> bool:
     layer = call.operation
-    return isinstance(layer, keras.Layer) and any(id(weight) in trained for weight in layer.trainable_variables)
+    return isinstance(layer, keras.Layer) and any(
+        id(weight) in trained for weight in layer.trainable_variables
+    )
 
 
 def _lets_through(call: Call) -> bool:
@@ -121,14 +164,16 @@ def _lets_through(call: Call) -> bool:
 
 
 def find_main_product(model: Any) -> tuple[int, int, int] | None:
-    """Returns the sizes of the product with a kernel that most of a model's work is in, for one sample.
+    """Returns the sizes, for one sample, of the model's largest kernel product.
 
-    That is rows, what both factors have in common, and columns, as of a convolution that is written as a product of
-    patches and filters. A product at several places, or steps, has as many rows.
+    That is rows, what both factors have in common, and columns, as of a convolution that is written
+    as a product of patches and filters. A product at several places, or steps, has as many rows.
     """
     products = [product for call in walk(model) for product in find_products(call) or ()]
     of_kernels = [
-        product for product in products if [len(weight.shape) > 1 for weight in product.right.weights] == [True]
+        product
+        for product in products
+        if [len(weight.shape) > 1 for weight in product.right.weights] == [True]
     ]
     if not of_kernels:
         return None
@@ -137,7 +182,9 @@ def find_main_product(model: Any) -> tuple[int, int, int] | None:
     return max(1, largest.flops // (2 * math.prod(ins) * num_columns)), math.prod(ins), num_columns
 
 
-def describe_calls(calls: Sequence[Call], trainable_variables: Sequence[Any], batch_size: int) -> list[ProfiledLayer]:
+def describe_calls(
+    calls: Sequence[Call], trainable_variables: Sequence[Any], batch_size: int
+) -> list[ProfiledLayer]:
     """Returns what is known of each use of a layer.
 
     Args:
@@ -146,21 +193,26 @@ def describe_calls(calls: Sequence[Call], trainable_variables: Sequence[Any], ba
         batch_size: Samples of a step.
     """
     rows, seen = [], set[int]()
-    for index, (call, flops) in enumerate(zip(calls, count_calls(calls, trainable_variables), strict=True)):
+    for index, (call, flops) in enumerate(
+        zip(calls, count_calls(calls, trainable_variables), strict=True)
+    ):
         layer = call.operation
         weights = layer.weights if isinstance(layer, keras.Layer) else []
         trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
         ins, outs = _count_bytes(call.inputs, batch_size), _count_bytes(call.outputs, batch_size)
         of_weights = _weight_bytes(layer, weights)
         forward = None if ins is None or outs is None else ins + outs + of_weights
-        # Backward reads the inputs, the weights and the gradient of the outputs, and writes a gradient of each.
+        # Backward reads the inputs, the weights and the gradient of the outputs, and writes a
+        # gradient of each.
         written = _weight_bytes(layer, trained) + (ins or 0 if flops.has_input_gradient else 0)
         rows.append(
             ProfiledLayer(
                 index=index,
                 name=layer.name,
                 kind=type(layer).__name__,
-                num_parameters=sum(math.prod(weight.shape) for weight in weights if id(weight) not in seen),
+                num_parameters=sum(
+                    math.prod(weight.shape) for weight in weights if id(weight) not in seen
+                ),
                 flops_per_sample=flops.forward,
                 gradient_flops_per_sample=flops.gradients,
                 forward_bytes=forward,

@@ -1,4 +1,7 @@
-"""Models that tfbench did not build itself: from a file, or from a function of the user's. Do they fit a run?"""
+"""Models that tfbench did not build itself: from a file, or from a function of the user's.
+
+Do they fit a run?
+"""
 
 import hashlib
 import re
@@ -23,8 +26,8 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> Any:
         where: What the model is and which key named it, for messages.
 
     Returns:
-        The model, as it is where it comes compiled; else, where its input or output is a list or dictionary of one
-        tensor, a model of that tensor.
+        The model, as it is where it comes compiled; else, where its input or output is a list or
+        dictionary of one tensor, a model of that tensor.
 
     Raises:
         RecipeError: It does not, or its layers cannot be seen.
@@ -37,36 +40,45 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> Any:
         _require_batch_size(model, spec, where)
         return model
     if spec.is_structured:
-        other = f"name a recipe that has data: tfbench run mnist_mlp --set {where.replace(': ', '=', 1)}"
+        other = (
+            "name a recipe that has data: tfbench run mnist_mlp --set"
+            f" {where.replace(': ', '=', 1)}"
+        )
         raise RecipeError(
-            f"{where}: is not compiled, and the recipe has no loss for this data. Call model.compile(optimizer, loss) "
-            f"{'before model.save' if where.startswith('model.file') else 'in it'}, or {other}. "
-            "If targets are one-hot labels without weights, y.argmax(axis=1) makes them what the recipe's loss takes."
+            f"{where}: is not compiled, and the recipe has no loss for this data. Call"
+            " model.compile(optimizer, loss)"
+            f" {'before model.save' if where.startswith('model.file') else 'in it'}, or {other}. If"
+            " targets are one-hot labels without weights, y.argmax(axis=1) makes them what the"
+            " recipe's loss takes."
         )
     inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
     if not isinstance(model, keras.Model) or inputs is None or outputs is None:
         raise RecipeError(
-            f"{where}: must be a keras.Sequential or a keras.Model(inputs, outputs). Received: {type(model).__name__}. "
-            "A model class of your own must come compiled, or be called: inputs = keras.Input(spec.input_shape); "
-            "keras.Model(inputs, YourModel()(inputs))."
+            f"{where}: must be a keras.Sequential or a keras.Model(inputs, outputs). Received:"
+            f" {type(model).__name__}. A model class of your own must come compiled, or be called:"
+            " inputs = keras.Input(spec.input_shape); keras.Model(inputs, YourModel()(inputs))."
         )
     if len(inputs) != 1 or len(outputs) != 1:
         raise RecipeError(
-            f"{where}: must have one input and one output, or come compiled. Received: {len(inputs)} inputs, "
-            f"{len(outputs)} outputs."
+            f"{where}: must have one input and one output, or come compiled. Received:"
+            f" {len(inputs)} inputs, {len(outputs)} outputs."
         )
     wanted = spec.output_shape
-    fits_input = _accepts(inputs[0].shape, spec.input_shape) or _accepts((*inputs[0].shape, 1), spec.input_shape)
+    fits_input = _accepts(inputs[0].shape, spec.input_shape) or _accepts(
+        (*inputs[0].shape, 1), spec.input_shape
+    )
     if not fits_input or not _accepts(outputs[0].shape, wanted):
         per_class = f", a logit for each of {spec.num_classes} classes" if spec.num_classes else ""
         hint = "" if spec.num_classes else f" {LABELS_HINT}"
         raise RecipeError(
-            f"{where}: must take samples of shape {spec.input_shape} and give {wanted}{per_class}, as the data wants "
-            f"it, or come compiled with a loss of its own. Received: {inputs[0].shape} to {outputs[0].shape}, batch "
-            f"size first.{hint}"
+            f"{where}: must take samples of shape {spec.input_shape} and give {wanted}{per_class},"
+            " as the data wants it, or come compiled with a loss of its own. Received:"
+            f" {inputs[0].shape} to {outputs[0].shape}, batch size first.{hint}"
         )
     _require_batch_size(model, spec, where)
-    if isinstance(model, keras.Sequential) or {type(model.input), type(model.output)} == {keras.KerasTensor}:
+    if isinstance(model, keras.Sequential) or {type(model.input), type(model.output)} == {
+        keras.KerasTensor
+    }:
         return model
     return keras.Model(inputs[0], outputs[0], name=model.name)
 
@@ -104,50 +116,65 @@ def find_second_scaling(model: Any, spec: DatasetSpec) -> str | None:
         largest = np.max(layer.scale) if isinstance(layer, keras.layers.Rescaling) else np.inf
         if abs(largest) < _SCALES_BYTES:
             return (
-                f"the network's layer {layer.name} multiplies inputs by {largest:.3g}, but this data arrives as 0 to "
-                f"{255 * spec.input_scale:g} already. Leave the layer out."
+                f"the network's layer {layer.name} multiplies inputs by {largest:.3g}, but this"
+                f" data arrives as 0 to {255 * spec.input_scale:g} already. Leave the layer out."
             )
     return None
 
 
 def reason_of(error: Exception) -> str:
-    """Returns what Keras complains of in one line; its messages hold colours, whole configs and where it noticed."""
+    """Returns what Keras complains of in one line.
+
+    Its messages hold colours, whole configs and where it noticed.
+    """
     text = re.sub(r"\x1b\[\d*m", "", str(error)).rpartition("Exception encountered: ")[2]
     if "safe_mode=False" in text:  # which nobody is to pass
         return "It holds code, and files must not run any."
     lines = [line for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith("Exception encountered when calling")] or [""]
+    told = [
+        line for line in lines if not line.startswith("Exception encountered when calling")
+    ] or [""]
     return told[0].strip().partition(" Full object config:")[0][:300]
 
 
 def _accepts(shape: tuple[int | None, ...], sample_shape: tuple[int, ...]) -> bool:
     """Says whether a shape with the batch size in front is that of batches of such samples."""
-    fits = all(size in (None, wanted) for size, wanted in zip(shape[1:], sample_shape, strict=False))
+    fits = all(
+        size in (None, wanted) for size, wanted in zip(shape[1:], sample_shape, strict=False)
+    )
     return fits and len(shape) == len(sample_shape) + 1
 
 
 def _require_batch_size(model: Any, spec: DatasetSpec, where: str) -> None:
-    """Raises RecipeError if a network is for batches of another size, or some batch would not be of its size."""
-    sizes = {tensor.shape[0] for tensor in getattr(model, "inputs", None) or () if tensor.shape} - {None}
+    """Raises RecipeError if a network cannot take batches of the recipe's size.
+
+    A fixed batch size must also divide the validation and test samples.
+    """
+    sizes = {tensor.shape[0] for tensor in getattr(model, "inputs", None) or () if tensor.shape} - {
+        None
+    }
     batch_size = spec.per_replica_batch_size
     if not sizes or batch_size is None:
         return
     (size,) = sizes if len(sizes) == 1 else (None,)
     if size != batch_size:
         raise RecipeError(
-            f"{where}: takes batches of {size} samples only. Received: {batch_size} per replica. "
-            f"Use --global-batch-size {size} (per replica), or keras.Input(shape) without a batch size."
+            f"{where}: takes batches of {size} samples only. Received: {batch_size} per replica."
+            f" Use --global-batch-size {size} (per replica), or keras.Input(shape) without a batch"
+            " size."
         )
     if spec.validation_samples % size or spec.test_samples % size:
         raise RecipeError(
-            f"{where}: takes batches of {size} samples only, which do not divide the {spec.validation_samples} "
-            "validation samples. Use keras.Input(shape) without a batch size, or another number of samples."
+            f"{where}: takes batches of {size} samples only, which do not divide the"
+            f" {spec.validation_samples} validation samples. Use keras.Input(shape) without a batch"
+            " size, or another number of samples."
         )
 
 
 def register_layers() -> None:
     """Makes the layers of tfbench known to Keras."""
-    from tfbench.models.custom_layers import convolutions, normalization, pooling  # noqa: F401 - which registers them
+    # Importing a module registers its layers.
+    from tfbench.models.custom_layers import convolutions, normalization, pooling  # noqa: F401
 
 
 def is_own(model: Any, name: str) -> bool:
@@ -158,7 +185,10 @@ def is_own(model: Any, name: str) -> bool:
 
 
 def has_own_step(model: Any) -> bool:
-    """Says whether a model's training step is its own: Keras's may be counted and taken apart, this one not."""
+    """Says whether a model's training step is its own.
+
+    Keras's may be counted and taken apart, this one not.
+    """
     import keras
 
     # Of its class: backends replace functions of single models.
@@ -167,10 +197,18 @@ def has_own_step(model: Any) -> bool:
 
 
 def comes_compiled(model: Any) -> bool:
-    """Says whether a model in training came compiled, so that its loss and optimizer are not the recipe's."""
+    """Says whether a model in training brought its own loss and optimizer.
+
+    Such a model came compiled.
+    """
     return getattr(model, "_comes_compiled", False)
 
 
 def can_evaluate(model: Any) -> bool:
-    """Says whether a compiled model has a loss to be validated by: one whose own step computes it may have none."""
-    return model.loss is not None or any(is_own(model, name) for name in ("test_step", "compute_loss"))
+    """Says whether a compiled model has a loss to be validated by.
+
+    One whose own step computes it may have none.
+    """
+    return model.loss is not None or any(
+        is_own(model, name) for name in ("test_step", "compute_loss")
+    )

@@ -11,11 +11,13 @@ import keras
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One use of a layer, or of an operation of keras.ops, in a model; a shared layer is used several times.
+    """One use of a layer, or of an operation of keras.ops, in a model.
 
-    Tensors are symbolic. The inputs are in the order of the layer's arguments, and they are the very objects that
-    other calls give out, even where one of the two lies within a nested model. `args` and `kwargs` are what the layer
-    is called with, the same objects among them.
+    A shared layer is used several times.
+
+    Tensors are symbolic. The inputs are in the order of the layer's arguments, and they are the
+    very objects that other calls give out, even where one of the two lies within a nested model.
+    `args` and `kwargs` are what the layer is called with, the same objects among them.
     """
 
     operation: Any
@@ -27,12 +29,16 @@ class Call:
 
 @contextlib.contextmanager
 def without_weights() -> Iterator[None]:
-    """Lets models be built that are only looked at: their weights have shapes and take no memory."""
+    """Lets models be built that are only looked at.
+
+    Their weights have shapes and take no memory.
+    """
     try:
         with keras.StatelessScope(initialize_variables=False):
             yield
     finally:
-        # Else Keras would give those weights memory at the end of the next such scope, wherever that is.
+        # Else Keras would give those weights memory at the end of the next such scope, wherever
+        # that is.
         keras.utils.clear_session(free_memory=False)
 
 
@@ -40,26 +46,38 @@ def walk(model: Any) -> Iterator[Call]:
     """Yields what a model does with its inputs, in order, with nested models taken apart.
 
     Args:
-        model: A Sequential or functional model that is built. A subclass of `keras.Model` has no graph: it must stand
-            in a functional model, and is a single call there.
+        model: A Sequential or functional model that is built. A subclass of `keras.Model` has no
+            graph: it must stand in a functional model, and is a single call there.
     """
     yield from _walk(model, {}, set())
 
 
 def _fit_nested(operation: Any, inputs: Sequence[Any]) -> Any:
-    """Returns a nested model built for inputs of these shapes; None if the operation is no model with a graph."""
+    """Returns a nested model built for inputs of these shapes.
+
+    None if the operation is no model with a graph.
+    """
     if not hasattr(getattr(operation, "_functional", operation), "_nodes_by_depth"):
         return None
-    if all(inner.shape == outer.shape for inner, outer in zip(operation.inputs, inputs, strict=True)):
+    if all(
+        inner.shape == outer.shape for inner, outer in zip(operation.inputs, inputs, strict=True)
+    ):
         return operation
     return _build_again(operation, inputs)
 
 
 def _build_again(operation: Any, inputs: Sequence[Any]) -> Any:
-    """Returns a nested model of the same layers, for inputs of other shapes, or with tensors of its own."""
+    """Returns a nested model of the same layers for inputs of other shapes.
+
+    Its tensors are its own.
+    """
     shaped = [keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype) for tensor in inputs]
-    structure = shaped[0] if len(shaped) == 1 else keras.tree.pack_sequence_as(operation.input, shaped)
-    return keras.models.clone_model(operation, input_tensors=structure, clone_function=lambda layer: layer)
+    structure = (
+        shaped[0] if len(shaped) == 1 else keras.tree.pack_sequence_as(operation.input, shaped)
+    )
+    return keras.models.clone_model(
+        operation, input_tensors=structure, clone_function=lambda layer: layer
+    )
 
 
 def _walk(model: Any, known_as: dict[Any, Any], seen: set[int]) -> Iterator[Call]:
@@ -80,7 +98,13 @@ def _walk(model: Any, known_as: dict[Any, Any], seen: set[int]) -> Iterator[Call
             if nested is None:
                 args, kwargs = _rename((node.arguments.args, node.arguments.kwargs), known_as)
                 outputs = tuple(node.outputs)
-                yield Call(operation=node.operation, inputs=inputs, outputs=outputs, args=args, kwargs=kwargs)
+                yield Call(
+                    operation=node.operation,
+                    inputs=inputs,
+                    outputs=outputs,
+                    args=args,
+                    kwargs=kwargs,
+                )
                 continue
             if id(nested) in seen:  # used once more: its tensors are those of the first use
                 nested = _build_again(nested, inputs)
@@ -94,14 +118,20 @@ def _walk(model: Any, known_as: dict[Any, Any], seen: set[int]) -> Iterator[Call
 def _rename(arguments: Any, known_as: dict[Any, Any]) -> Any:
     """Returns the arguments of a call with the tensors that other calls give out."""
     return keras.tree.map_structure(
-        lambda value: known_as.get(value, value) if isinstance(value, keras.KerasTensor) else value, arguments
+        lambda value: known_as.get(value, value) if isinstance(value, keras.KerasTensor) else value,
+        arguments,
     )
 
 
 def _order_inputs(node: Any) -> list[Any]:
-    """Returns the symbolic inputs of a call in the order of the layer's arguments, also of those given by name."""
+    """Returns a call's symbolic inputs in the order of the layer's arguments.
+
+    That includes inputs given by name.
+    """
     given = node.arguments
     order = list(inspect.signature(node.operation.call).parameters)
-    named = sorted(given.kwargs, key=lambda name: order.index(name) if name in order else len(order))
+    named = sorted(
+        given.kwargs, key=lambda name: order.index(name) if name in order else len(order)
+    )
     values = [*given.args, *(given.kwargs[name] for name in named)]
     return [value for value in keras.tree.flatten(values) if isinstance(value, keras.KerasTensor)]

@@ -1,15 +1,19 @@
-"""Products of matrices in the forward pass of each kind of layer, from the shapes of its inputs and its output.
+"""Matrix products in the forward pass of each kind of layer.
 
-Counted are two operations for each multiply-accumulate of convolution, dense, locally connected, recurrent and
-multi-head attention layers, for one sample. Zero padding counts like data. Biases, activations, pooling, normalisation
-and softmax count nothing.
+They are found from the shapes of its inputs and its output.
 
-Each product says which inputs and weights its two factors are made of: the gradient of a factor costs as much as the
-product itself, and is computed only where something that the factor is made of is trained.
+Counted are two operations for each multiply-accumulate of convolution, dense, locally connected,
+recurrent and multi-head attention layers, for one sample. Zero padding counts like data. Biases,
+activations, pooling, normalisation and softmax count nothing.
 
-A layer of one's own says by itself what it costs, in a method `forward_flops(input_shape, output_shape) -> int`: shapes
-as in Keras, with the batch first; operations of one sample. It is taken for products of its inputs with its weights.
-Without it, a layer with kernels makes the sum unknown.
+Each product says which inputs and weights its two factors are made of: the gradient of a factor
+costs as much as the product itself, and is computed only where something that the factor is made of
+is trained.
+
+A layer of one's own says by itself what it costs, in a method `forward_flops(input_shape,
+output_shape) -> int`: shapes as in Keras, with the batch first; operations of one sample. It is
+taken for products of its inputs with its weights. Without it, a layer with kernels makes the sum
+unknown.
 """
 
 import math
@@ -56,11 +60,16 @@ Products = list[Product]
 
 def find_products(call: Call) -> Products | None:
     """Returns the products of one use of a layer; None: they are not known."""
-    return find_layer_products(call.operation, [tensor.shape for tensor in call.inputs], call.outputs[0].shape)
+    return find_layer_products(
+        call.operation, [tensor.shape for tensor in call.inputs], call.outputs[0].shape
+    )
 
 
 def kernels_of(layer: Any) -> list[Any]:
-    """Returns the weights of a layer that are matrices or more, without biases, scales and running statistics."""
+    """Returns the kernels of a layer: weights of two or more dimensions.
+
+    Biases, scales and running statistics are left out.
+    """
     return [w for w in layer.weights if len(w.shape) > 1 and not _NO_KERNELS.fullmatch(w.name)]
 
 
@@ -84,11 +93,16 @@ def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> P
         return None
     if own_flops is not None:
         shape = inputs[0] if len(inputs) == 1 else list(inputs)
-        return [Product(int(own_flops(shape, output)), _all(inputs), Factor(weights=tuple(layer.weights)))]
+        return [
+            Product(
+                int(own_flops(shape, output)), _all(inputs), Factor(weights=tuple(layer.weights))
+            )
+        ]
     return counter(layer, [_sample(shape) for shape in inputs], _sample(output))
 
 
-# Counters take the shapes of one sample, and return the products, or None where these are not known.
+# Counters take the shapes of one sample, and return the products, or None where these are not
+# known.
 Counter = Callable[[Any, Sequence[Sizes], Sizes], Products | None]
 
 
@@ -110,7 +124,8 @@ def _use_at(find_places: Callable[[Any, Sequence[Sizes], Sizes], Sizes]) -> Coun
 def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
     """All kernels of the cell are used at each step, those for the input and those for the state.
 
-    The state is made of all inputs and weights: where any of them is trained, it has a gradient at each step.
+    The state is made of all inputs and weights: where any of them is trained, it has a gradient at
+    each step.
     """
     if type(layer.cell) not in (layers.SimpleRNNCell, layers.LSTMCell, layers.GRUCell):
         return None
@@ -135,18 +150,28 @@ def _count_bidirectional(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> 
 def _join(*factors: Factor) -> Factor:
     """Returns a factor that is made of all that others are made of."""
     weights = {id(weight): weight for factor in factors for weight in factor.weights}
-    return Factor(tuple(sorted({place for factor in factors for place in factor.inputs})), tuple(weights.values()))
+    return Factor(
+        tuple(sorted({place for factor in factors for place in factor.inputs})),
+        tuple(weights.values()),
+    )
 
 
-def _count_multi_head_attention(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    """Projections of queries, keys, values and of the result; scores and weighted sums in each head."""
+def _count_multi_head_attention(
+    layer: Any, inputs: Sequence[Sizes], output: Sizes
+) -> Products | None:
+    """Projections of queries, keys, values and of the result.
+
+    Scores and weighted sums in each head.
+    """
     query, value = inputs[:2]
     if len(layer.attention_axes) != len(query) - 1:
         return None
     num_queries, num_values = math.prod(query[:-1]), math.prod(value[:-1])
     found, projected = list[Product](), list[Factor]()
     given = ((0, num_queries), (_place_of_key(inputs), num_values), (1, num_values))
-    for dense, (place, num) in zip((layer.query_dense, layer.key_dense, layer.value_dense), given, strict=True):
+    for dense, (place, num) in zip(
+        (layer.query_dense, layer.key_dense, layer.value_dense), given, strict=True
+    ):
         found += use_kernels(kernels_of(dense), (num,), Factor((place,)))
         projected.append(Factor((place,), tuple(dense.weights)))
     queries, keys, values = projected
@@ -154,20 +179,34 @@ def _count_multi_head_attention(layer: Any, inputs: Sequence[Sizes], output: Siz
     scores = _join(queries, keys)
     found.append(Product(pairs * layer.key_dim, queries, keys))
     found.append(Product(pairs * layer.value_dim, scores, values))
-    return found + use_kernels(kernels_of(layer.output_dense), (num_queries,), _join(scores, values))
+    return found + use_kernels(
+        kernels_of(layer.output_dense), (num_queries,), _join(scores, values)
+    )
 
 
 def _place_of_key(inputs: Sequence[Sizes]) -> int:
-    """Returns which input the keys are: the third, unless that is a mask or none, then the values."""
+    """Returns which input the keys are.
+
+    The third, unless that is a mask or none, then the values.
+    """
     has_key = len(inputs) > 2 and len(inputs[2]) > 1 and inputs[2][:-1] == inputs[1][:-1]
     return 2 if has_key else 1
 
 
 def use_kernels(kernels: Sequence[Any], places: Sequence[int], given: Factor) -> Products:
-    """Returns what it is to use kernels once at each of so many places, each on what the one before gives out."""
+    """Returns the products of kernels that are used in sequence at each place.
+
+    Each kernel takes what the one before gives out.
+    """
     found: Products = []
     for kernel in kernels:
-        found.append(Product(_PER_PRODUCT * math.prod(places) * math.prod(kernel.shape), given, Factor((), (kernel,))))
+        found.append(
+            Product(
+                _PER_PRODUCT * math.prod(places) * math.prod(kernel.shape),
+                given,
+                Factor((), (kernel,)),
+            )
+        )
         given = _join(given, Factor((), (kernel,)))
     return found
 
@@ -188,7 +227,13 @@ def _sample(shape: Shape) -> Sizes:
 _CLASSES: dict[Counter, tuple[type, ...]] = {
     # At each place of the output, be it in groups, depthwise, separable or dilated.
     _use_at(lambda layer, inputs, output: _places(layer, output)): (
-        *(layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv1D, layers.DepthwiseConv2D),
+        *(
+            layers.Conv1D,
+            layers.Conv2D,
+            layers.Conv3D,
+            layers.DepthwiseConv1D,
+            layers.DepthwiseConv2D,
+        ),
         *(layers.SeparableConv1D, layers.SeparableConv2D),
     ),
     _use_at(lambda layer, inputs, output: _places(layer, inputs[0])): (
@@ -211,11 +256,18 @@ _COUNTERS = {cls: counter for counter, classes in _CLASSES.items() for cls in cl
 
 
 def _find_counter(layer: Any) -> Counter:
-    """Finds the counter of a layer's class, or of the nearest class above it that still does the computing."""
+    """Finds the counter of a layer's class, or of its nearest base class.
+
+    A base class is taken only where no class below it overrides `call`.
+    """
     for cls in type(layer).__mro__:
         if cls in _COUNTERS:
             return _COUNTERS[cls]
         if "call" in vars(cls):
             break
     is_hidden = isinstance(layer, keras.Model)  # nobody has looked at the layers within
-    return _count_unknown if is_hidden or isinstance(layer, tuple(_COUNTERS)) or kernels_of(layer) else _count_nothing
+    return (
+        _count_unknown
+        if is_hidden or isinstance(layer, tuple(_COUNTERS)) or kernels_of(layer)
+        else _count_nothing
+    )

@@ -28,7 +28,9 @@ _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand abo
 
 
 def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table:
-    """Returns a row for each setting: the speed of each setup, and how it compares with the baseline's.
+    """Returns a row for each setting.
+
+    The speed of each setup, and how it compares with the baseline's.
 
     Setups whose names are long, and more than two, have letters, which the first note explains.
     """
@@ -41,12 +43,18 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
     for setup in setups:
         title = "speed-up" if len(setups) == 2 else f"{names[setup]} vs {names[baseline]}"
         rank = 2 if setup != baseline and len(setups) > 2 else 0
-        columns.append(Column(f"speed {setup}", names[setup], rank=rank, hidden_as=f"speed of {names[setup]}"))
+        columns.append(
+            Column(f"speed {setup}", names[setup], rank=rank, hidden_as=f"speed of {names[setup]}")
+        )
         columns += [Column(f"ratio {setup}", title)] if setup != baseline else []
-        columns += [Column(f"energy {setup}", "samples/J", rank=1)] if has_energy(comparison) else []
+        columns += (
+            [Column(f"energy {setup}", "samples/J", rank=1)] if has_energy(comparison) else []
+        )
     rows = []
     for row in comparison.rows:
-        setting = {key: format_value(value) for key, value in row.setting.items()}  # "none" for what is not set
+        setting = {
+            key: format_value(value) for key, value in row.setting.items()
+        }  # "none" for what is not set
         values: dict[str, Any] = {**setting, "num_parameters": row.num_parameters}
         for setup, entry in row.entries.items():
             values |= {f"speed {setup}": speed_text(entry), f"ratio {setup}": speedup_text(entry)}
@@ -56,8 +64,13 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
 
 
 def loss_table(comparison: Comparison) -> Table | None:
-    """Returns the mean validation loss of each row and setup; None: precisions are alike, or nothing was validated."""
-    losses = [{setup: entry.val_loss for setup, entry in row.entries.items()} for row in comparison.rows]
+    """Returns the mean validation loss of each row and setup; None.
+
+    Precisions are alike, or nothing was validated.
+    """
+    losses = [
+        {setup: entry.val_loss for setup, entry in row.entries.items()} for row in comparison.rows
+    ]
     is_of_precisions = "precision" in comparison.compared or "training.precision" in comparison.keys
     if not is_of_precisions or all(loss is None for row in losses for loss in row.values()):
         return None
@@ -72,8 +85,14 @@ def loss_table(comparison: Comparison) -> Table | None:
 
 
 def _name_setups(comparison: Comparison) -> tuple[list[str], dict[str, str], list[str]]:
-    """Returns the setups, the baseline first, what stands above their columns, and the note that explains letters."""
-    setups = [comparison.baseline, *(setup for setup in comparison.setups if setup != comparison.baseline)]
+    """Returns the setups, their column headings and a note that explains letters.
+
+    The baseline comes first.
+    """
+    setups = [
+        comparison.baseline,
+        *(setup for setup in comparison.setups if setup != comparison.baseline),
+    ]
     if len(setups) <= 2 and sum(map(len, setups)) <= _NAMED_CHARACTERS:
         return setups, {setup: setup for setup in setups}, []
     names = dict(zip(setups, _letters(), strict=False))
@@ -87,22 +106,39 @@ def speedup_bars(comparison: Comparison) -> Table | None:
 
     None: there are several setups, or fewer than two intervals, or some are too wide to be drawn.
     """
-    pairs = [(row.setting, entry.speedup) for row in comparison.rows for entry in row.entries.values()]
-    known = [(setting, (one.low, one.ratio, one.high)) for setting, one in pairs if one and one.low and one.high]
+    pairs = [
+        (row.setting, entry.speedup) for row in comparison.rows for entry in row.entries.values()
+    ]
+    known = [
+        (setting, (one.low, one.ratio, one.high))
+        for setting, one in pairs
+        if one and one.low and one.high
+    ]
     all_places = [1.0, *itertools.chain.from_iterable(places for _, places in known)]
     first, last = min(all_places), max(all_places)
     if len(comparison.setups) != 2 or len(known) < 2 or not first < last <= _WIDEST * first:
         return None
 
     def draw(places: tuple[float, float, float]) -> str:
-        low, ratio, high, equal = (round(_BAR * (place - first) / (last - first)) for place in (*places, 1.0))
+        low, ratio, high, equal = (
+            round(_BAR * (place - first) / (last - first)) for place in (*places, 1.0)
+        )
         ends = {low: "|", high: "|"} if high > low + 1 else {}
         signs = dict.fromkeys(range(low, high), "-") | ends | {equal: ":", ratio: "O"}
         return "".join(signs.get(place, " ") for place in range(_BAR + 1))
 
-    axis = f"{first:.2f}x".ljust(_BAR - 4) + f"{last:.2f}x".rjust(5) + ("" if 1 in (first, last) else "  (: is 1x)")
-    columns = [Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys]
-    rows = [{key: format_value(value) for key, value in setting.items()} | {"bar": places} for setting, places in known]
+    axis = (
+        f"{first:.2f}x".ljust(_BAR - 4)
+        + f"{last:.2f}x".rjust(5)
+        + ("" if 1 in (first, last) else "  (: is 1x)")
+    )
+    columns = [
+        Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys
+    ]
+    rows = [
+        {key: format_value(value) for key, value in setting.items()} | {"bar": places}
+        for setting, places in known
+    ]
     return Table("speed-ups", (*columns, Column("bar", axis, draw, align="left")), rows)
 
 
@@ -116,8 +152,9 @@ def comparison_records(comparison: Comparison) -> Table:
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Returns a plain row for each setting and setup: the keys of the setting, and the raw figures.
 
-    "samples_per_second" is the geometric mean over the runs, from "low" to "high" its interval; so for "speedup", which
-    is over the baseline. None: there is none, and "status" and "reason" say why, if something went wrong.
+    "samples_per_second" is the geometric mean over the runs, from "low" to "high" its interval; so
+    for "speedup", which is over the baseline. None: there is none, and "status" and "reason" say
+    why, if something went wrong.
     """
     return [
         {key: row.setting.get(key) for key in comparison.keys}
@@ -145,14 +182,20 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def outcome_of(entry: Entry) -> tuple[str, str]:
-    """Returns outcome and reason as they are shown: one with a speed is not missing, even if rounds of it are."""
+    """Returns outcome and reason as they are shown.
+
+    One with a speed is not missing, even if rounds of it are.
+    """
     if entry.outcome == "MISSING" and entry.runs:
         return "INCOMPLETE", f"{count(len(entry.runs), 'run')} of it so far"
     return entry.outcome, entry.reason
 
 
 def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
-    """Returns the comparison as plain values; speeds in samples per second, geometric means over the runs."""
+    """Returns the comparison as plain values.
+
+    Speeds in samples per second, geometric means over the runs.
+    """
     scaling = find_scaling(comparison)
     return {
         **to_plain(comparison, without=("rows", "references", "machine_settings", "runs")),
@@ -171,7 +214,16 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
 
 def _entry_document(entry: Entry) -> dict[str, Any]:
     status, reason = outcome_of(entry)
-    hidden = ("runs", "speed", "outcome", "left_out", "host", "measured", "input_share", "transfer_share")
+    hidden = (
+        "runs",
+        "speed",
+        "outcome",
+        "left_out",
+        "host",
+        "measured",
+        "input_share",
+        "transfer_share",
+    )
     return {
         **to_plain(entry, without=hidden),
         "machine": machine_of(entry.runs[0]) if entry.runs else None,
@@ -196,7 +248,10 @@ def _side_of(key: str, comparison: Comparison) -> Literal["left", "right"]:
 
 
 def _energy_text(entry: Entry) -> str:
-    """Returns what a joule trains, and of which parts of the machine that joule is: "31.4 (package)"."""
+    """Returns what a joule trains, and of which parts of the machine that joule is.
+
+    "31.4 (package)".
+    """
     value = samples_per_joule(entry)
     return "" if value is None else f"{format_number(value)} ({', '.join(energy_parts(entry))})"
 
@@ -204,7 +259,9 @@ def _energy_text(entry: Entry) -> str:
 NO_VERDICT = "Nothing is compared: there is one setup, or none with a speed."
 
 
-def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, report: str = "") -> list[Section]:
+def comparison_sections(
+    comparison: Comparison, verdict: Sequence[str], *, report: str = ""
+) -> list[Section]:
     """Returns the verdict, the table, what was published, and what speaks against the speeds.
 
     The table has a row a number of devices, if it is that in which the setups differ.
@@ -237,7 +294,12 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, repor
     sections += [one for one in (machines_section(comparison), published) if one]
     found = merge_warnings([run.warnings for run in comparison.runs])
     if is_full:
-        left_out = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
+        left_out = [
+            f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()
+        ]
         none = ["None of the runs has one."] if comparison.runs else []
         return [*sections, warnings_section([*left_out, *found] or none)]
-    return [*sections, *short_warnings(found, most=_MAX_WARNINGS, details=f"  All warnings  {report}")]
+    return [
+        *sections,
+        *short_warnings(found, most=_MAX_WARNINGS, details=f"  All warnings  {report}"),
+    ]

@@ -11,13 +11,16 @@ from tfbench.report.formats import format_si, format_time
 from tfbench.report.table import Column, Section, Table
 
 _NOTE = (
-    "The fastest setup of each machine first. Cost and energy per epoch cover training steps only. These figures have "
-    "no intervals."
+    "The fastest setup of each machine first. Cost and energy per epoch cover training steps only."
+    " These figures have no intervals."
 )
 
 
 def machines_section(comparison: Comparison) -> Section | None:
-    """Returns a row a setting, machine and setup, the fastest of each machine first; None where all runs are of one."""
+    """Returns a row a setting, machine and setup, the fastest of each machine first.
+
+    None where all runs are of one.
+    """
     columns = (
         *(Column(key, short_key(key), format_value, "left") for key in comparison.keys),
         Column("machine", "machine", align="left"),
@@ -37,15 +40,25 @@ def machines_section(comparison: Comparison) -> Section | None:
             "price": _money(one.price_per_hour, one),
             "epoch_seconds": one.epoch_seconds,
             "cost": _money(one.epoch_cost, one),
-            "energy": one.epoch_joules and f"{format_si(one.epoch_joules, 'J')} ({', '.join(energy_parts(one.entry))})",
+            "energy": (
+                one.epoch_joules
+                and f"{format_si(one.epoch_joules, 'J')} ({', '.join(energy_parts(one.entry))})"
+            ),
         }
         for one in list_setups(comparison)
     ]
-    return Section("Machines", tables=(Table("setups of each machine", columns, rows, (_NOTE,)),)) if rows else None
+    return (
+        Section("Machines", tables=(Table("setups of each machine", columns, rows, (_NOTE,)),))
+        if rows
+        else None
+    )
 
 
 def machines_document(comparison: Comparison) -> list[dict[str, Any]]:
-    """Returns the same as plain values: seconds, joules, costs in the currency of the price; nothing of one machine."""
+    """Returns the same as plain values: seconds, joules, costs in the currency of the price.
+
+    Nothing of one machine.
+    """
     return [
         to_plain(one, without=("row", "entry"))
         | {

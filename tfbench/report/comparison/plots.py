@@ -17,7 +17,10 @@ _TITLE_WIDTH = 40  # characters
 
 
 class RowPanel(NamedTuple):
-    """The rows of one network, or of whatever is varied beside the x axis: values of x, ascending, and their rows."""
+    """The rows of one network, or of whatever is varied beside the x axis.
+
+    Values of x, ascending, and their rows.
+    """
 
     name: str
     points: tuple[tuple[float, Row], ...]
@@ -25,9 +28,14 @@ class RowPanel(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Its name and the size of its network, in lines that fit above a panel or beside a row of cells."""
+        """The name and the network's size, wrapped to fit above a panel.
+
+        They also fit beside a row of cells.
+        """
         sizes = {row.num_parameters for _, row in self.points} - {None}
-        lines = textwrap.wrap(self.name, _TITLE_WIDTH, break_long_words=False, break_on_hyphens=False)
+        lines = textwrap.wrap(
+            self.name, _TITLE_WIDTH, break_long_words=False, break_on_hyphens=False
+        )
         return "\n".join([*lines, *(f"{size:,} parameters" for size in sizes if len(sizes) == 1)])
 
 
@@ -52,7 +60,9 @@ def comparison_plots(comparison: Comparison, finding: str = "") -> tuple[Plot, .
         plots = [speeds, _speedups(comparison, speeds, layout)]
     if scaling := find_scaling(comparison):
         plots.append(_scaling(comparison, scaling, finding))
-    return tuple(plot for plot in plots if any(one.points for panel in plot.panels for one in panel.series))
+    return tuple(
+        plot for plot in plots if any(one.points for panel in plot.panels for one in panel.series)
+    )
 
 
 def _speeds(comparison: Comparison, layout: Layout, finding: str) -> Plot:
@@ -63,7 +73,10 @@ def _speeds(comparison: Comparison, layout: Layout, finding: str) -> Plot:
     has_intervals = any(entry.interval for row in comparison.rows for entry in row.entries.values())
     return Plot(
         name="samples_per_second.png",
-        title=f"Training speed by {layout.x_label}{', with 95 % intervals' * has_intervals}\n{_subject(comparison)}",
+        title=(
+            "Training speed by"
+            f" {layout.x_label}{', with 95 % intervals' * has_intervals}\n{_subject(comparison)}"
+        ),
         finding=finding,
         x_label=layout.x_label,
         y_label="samples/s (higher is faster)",
@@ -84,7 +97,10 @@ def _speedups(comparison: Comparison, speeds: Plot, layout: Layout) -> Plot:
     return dataclasses.replace(
         speeds,
         name="speedup.png",
-        title=f"Speed-up over {baseline} by {layout.x_label}, with 95 % intervals\n{_subject(comparison)}",
+        title=(
+            f"Speed-up over {baseline} by {layout.x_label}, with 95 %"
+            f" intervals\n{_subject(comparison)}"
+        ),
         y_label="speed-up (above 1 is faster)",
         panels=_panels(comparison, layout, point),
         level=(1.0, f"{baseline} (baseline)"),
@@ -94,33 +110,56 @@ def _speedups(comparison: Comparison, speeds: Plot, layout: Layout) -> Plot:
 def _panels(
     comparison: Comparison, layout: Layout, point_of: Callable[[float, Entry], Point | None]
 ) -> tuple[Panel, ...]:
-    """Returns one panel per network, with one line per setup; networks without a point are left out."""
+    """Returns one panel per network, with one line per setup.
+
+    Networks without a point are left out.
+    """
     panels, names = [], name_setups(comparison.setups)
     for panel in layout.panels:
-        found = {setup: [point_of(x, row.entries[setup]) for x, row in panel.points] for setup in comparison.setups}
-        series = [Series(names[setup], tuple(one for one in points if one)) for setup, points in found.items()]
+        found = {
+            setup: [point_of(x, row.entries[setup]) for x, row in panel.points]
+            for setup in comparison.setups
+        }
+        series = [
+            Series(names[setup], tuple(one for one in points if one))
+            for setup, points in found.items()
+        ]
         if any(one.points for one in series):
             panels.append(Panel(panel.title, tuple(series)))
     return tuple(panels)
 
 
 def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
-    """Returns the speed-up by number of devices, beside what is ideal where devices are hardware of their own."""
+    """Returns a plot of the speed-up by number of devices.
+
+    The ideal is drawn beside it where devices are hardware of their own.
+    """
     noun = "replica" if scaling.has_replicas else "device"
     most = max(point.num_devices for point in scaling.points)
     lines = [
-        Series(f"{mode} parallel", tuple(Point(one.num_devices, *one.speedup) for one in scaling.line(mode)))
+        Series(
+            f"{mode} parallel",
+            tuple(Point(one.num_devices, *one.speedup) for one in scaling.line(mode)),
+        )
         for mode in scaling.modes
     ]
     if scaling.shares_cores:
         kind = f"; {noun}s share cores: this shows overhead, not scaling"
     else:
         kind = ""
-        lines.append(Series("ideal: as many times the speed", (Point(1, 1), Point(most, most)), is_reference=True))
+        lines.append(
+            Series(
+                "ideal: as many times the speed",
+                (Point(1, 1), Point(most, most)),
+                is_reference=True,
+            )
+        )
     return Plot(
         name="scaling.png",
-        title=f"Speed-up over one {noun} by number of {noun}s, with 95 % intervals\n"
-        f"{scaling_title(scaling.kind, scaling.batch_size)}{kind}\n{_subject(comparison)}",
+        title=(
+            f"Speed-up over one {noun} by number of {noun}s, with 95 % intervals\n"
+            f"{scaling_title(scaling.kind, scaling.batch_size)}{kind}\n{_subject(comparison)}"
+        ),
         finding=finding,
         x_label=f"{noun}s",
         y_label=f"speed-up over one {noun} (higher is faster)",
@@ -134,13 +173,17 @@ def _subject(comparison: Comparison) -> str:
     """Returns what was measured, and on what."""
     hardware = dict.fromkeys(name for run in comparison.runs for name in run.hardware)
     data = "synthetic" if comparison.is_synthetic else "real"
-    return f"{', '.join(comparison.recipes)}, {data} data, on {', '.join(hardware) or 'unknown hardware'}"
+    return (
+        f"{', '.join(comparison.recipes)}, {data} data, on"
+        f" {', '.join(hardware) or 'unknown hardware'}"
+    )
 
 
 def lay_out(comparison: Comparison) -> Layout:
-    """Sorts the rows into panels along the batch size, if it is varied, else along another number that is.
+    """Sorts the rows into panels along the batch size, else another varied number.
 
-    If no number is, they are sorted along the parameters of networks that lists such as hidden_units tell apart.
+    If no number is, they are sorted along the parameters of networks that lists such as
+    hidden_units tell apart.
     """
     x_label, covered, x_of = _choose_axis(comparison)
     panels: dict[str, list[tuple[float, Row]]] = {}
@@ -149,14 +192,21 @@ def lay_out(comparison: Comparison) -> Layout:
             name = describe_setting(_setting_of(row, covered))
             panels.setdefault(name, []).append((float(x), row))
     found = [
-        RowPanel(name, tuple(sorted(points, key=lambda point: point[0])), _setting_of(points[0][1], covered))
+        RowPanel(
+            name,
+            tuple(sorted(points, key=lambda point: point[0])),
+            _setting_of(points[0][1], covered),
+        )
         for name, points in panels.items()
     ]
     return Layout(x_label, tuple(sorted(found, key=_largest_network)))
 
 
 def corner_rows(comparison: Comparison) -> list[Row]:
-    """Returns the rows at the ends of both ranges: smallest and largest network with smallest and largest batch."""
+    """Returns the rows at the ends of both ranges.
+
+    Smallest and largest network with smallest and largest batch.
+    """
     if len(comparison.rows) == 1:  # whose setups may differ in their batch size
         return list(comparison.rows)
     panels = keep_ends(lay_out(comparison).panels, 2)
@@ -164,15 +214,23 @@ def corner_rows(comparison: Comparison) -> list[Row]:
 
 
 def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable[[Row], Any]]:
-    """Returns the label of the x axis, the keys that it stands for, and what tells a row's place on it."""
+    """Returns the x axis's label, its keys, and a function that places a row."""
     values = {key: [row.setting.get(key) for row in comparison.rows] for key in comparison.keys}
-    numeric = [key for key, listed in values.items() if {*map(type, listed)} <= {int, float} and len(set(listed)) > 1]
+    numeric = [
+        key
+        for key, listed in values.items()
+        if {*map(type, listed)} <= {int, float} and len(set(listed)) > 1
+    ]
     key = BATCH_KEY if BATCH_KEY in numeric else next(iter(numeric), None)
     if key:
         label = _BATCH_LABEL if key == BATCH_KEY else key.rpartition(".")[2].replace("_", " ")
         return label, [key], lambda row: row.setting[key]
     if len({row.num_parameters for row in comparison.rows} - {None}) > 1:
-        networks = [key for key, listed in values.items() if any(isinstance(value, list | tuple) for value in listed)]
+        networks = [
+            key
+            for key, listed in values.items()
+            if any(isinstance(value, list | tuple) for value in listed)
+        ]
         return "parameters of the network", networks, lambda row: row.num_parameters
     return _BATCH_LABEL, [BATCH_KEY], lambda row: row.global_batch_size
 

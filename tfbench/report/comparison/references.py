@@ -1,10 +1,18 @@
-"""Published figures beside measured ones, as text and JSON: what can be compared, how it compares, or why it cannot."""
+"""Published figures beside measured ones, as text and JSON.
+
+What can be compared, how it compares, or why it cannot.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.references import NO_SPEED, FigurePair, ReferenceMatch, match_references
+from tfbench.analysis.comparison.references import (
+    NO_SPEED,
+    FigurePair,
+    ReferenceMatch,
+    match_references,
+)
 from tfbench.records.sweep import describe_setting
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number, format_speed
@@ -19,10 +27,13 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
 
     Args:
         matches: A run's, or those of a comparison.
-        is_full: Whether to list every figure that was published; else those that can be compared, and how many not.
+        is_full: Whether to list every figure that was published; else those that can be compared,
+            and how many not.
     """
     matches = matches if is_full else [match for match in matches if match.reason != NO_SPEED]
-    sentences = [f"- {describe_pair(match.reference, pair)}" for match in matches for pair in match.pairs]
+    sentences = [
+        f"- {describe_pair(match.reference, pair)}" for match in matches for pair in match.pairs
+    ]
     sentences += [DISCLAIMER] if sentences else []
     if not is_full and (others := [match for match in matches if not match.pairs]):
         reasons = {match.reason for match in others}
@@ -36,19 +47,37 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
     )
     rows = [
         match.reference["figures"]
-        | {"on": name_reference(match.reference), "is_comparable": f"no: {match.reason}" if match.reason else "yes"}
+        | {
+            "on": name_reference(match.reference),
+            "is_comparable": f"no: {match.reason}" if match.reason else "yes",
+        }
         for match in matches
     ]
-    notes = [f"{one['hardware']}: {one['notes']}" for match in matches if (one := match.reference).get("notes")]
+    notes = [
+        f"{one['hardware']}: {one['notes']}"
+        for match in matches
+        if (one := match.reference).get("notes")
+    ]
     sources = dict.fromkeys(match.reference.get("source") for match in matches)
-    table = Table("published figures", columns, rows, (*notes, *(f"Source: {one}" for one in sources if one)))
-    return Section("Published results", tuple(sentences), (table,) if is_full else ()) if matches else None
+    table = Table(
+        "published figures", columns, rows, (*notes, *(f"Source: {one}" for one in sources if one))
+    )
+    return (
+        Section("Published results", tuple(sentences), (table,) if is_full else ())
+        if matches
+        else None
+    )
 
 
 def references_document(comparison: Comparison) -> list[dict[str, Any]]:
-    """Returns the references as they stand in the recipe, each with its comparison with the runs."""
+    """Returns the recipe's references, each with its comparison with the runs."""
     return [
-        match.reference | {"comparable": bool(match.pairs), "reason": match.reason, "compared": to_plain(match.pairs)}
+        match.reference
+        | {
+            "comparable": bool(match.pairs),
+            "reason": match.reason,
+            "compared": to_plain(match.pairs),
+        }
         for match in match_references(comparison)
     ]
 
@@ -67,7 +96,10 @@ def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
 
 
 def describe_ratio(reference: Mapping[str, Any], pair: FigurePair) -> str:
-    """Returns how a run alone compares: "0.38x of Intel i7-6850K, cpu (3,497 vs 9,100 samples/s)"."""
+    """Returns how a run alone compares.
+
+    "0.38x of Intel i7-6850K, cpu (3,497 vs 9,100 samples/s)".
+    """
     is_of_all = reference["figures"].keys().isdisjoint(("samples_per_second", "epoch_seconds"))
     speeds = f"{format_speed(pair.ours)} vs {format_speed(pair.theirs)} samples/s"
     speeds += "; theirs includes validation" if is_of_all else ""

@@ -16,8 +16,10 @@ from tfbench.report.table import Section, facts, warnings_section
 from tfbench.wording import count, format_share
 
 
-def check_sections(check: RegressionCheck, source: str, num_failed: int, warnings: Sequence[str] = ()) -> list[Section]:
-    """Returns the judgement, the speeds then and now, what else has changed, and what speaks against it.
+def check_sections(
+    check: RegressionCheck, source: str, num_failed: int, warnings: Sequence[str] = ()
+) -> list[Section]:
+    """Returns the judgement, the speeds then and now, other changes and warnings.
 
     Args:
         check: What was found.
@@ -25,13 +27,20 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
         num_failed: Runs that failed now, and are left out.
         warnings: What disturbed the runs.
     """
-    limit, detectable = f"limit {100 * check.fail_above:g} %", format_share(check.smallest_detectable)
+    limit, detectable = (
+        f"limit {100 * check.fail_above:g} %",
+        format_share(check.smallest_detectable),
+    )
     pairs = {
-        "Check": f"{check.current.recipe} against {source} of {format_date(check.baseline.created)}",
+        "Check": (
+            f"{check.current.recipe} against {source} of {format_date(check.baseline.created)}"
+        ),
         "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
         "Detects": f"slow-downs of {detectable} or more ({limit})",
-        "Unequal": _describe(check.unequal) and f"{_describe(check.unequal)} (allowed by --allow-unequal)",
+        "Unequal": (
+            _describe(check.unequal) and f"{_describe(check.unequal)} (allowed by --allow-unequal)"
+        ),
         "Changed": _describe(check.changed),
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
     }
@@ -42,8 +51,8 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
 def judgement_sentence(check: RegressionCheck, num_failed: int = 0) -> str:
     """Returns, for example, "FAILED: regression, 0.91x [0.90, 0.92] of the baseline's speed".
 
-    Where even a large slow-down would have passed, it says so instead of "no measurable difference". A check of which
-    a run failed has not passed.
+    Where even a large slow-down would have passed, it says so instead of "no measurable
+    difference". A check of which a run failed has not passed.
     """
     change = f"{describe_ratio(check.speedup)} of the baseline's speed"
     if check.judgement == "regression":
@@ -51,15 +60,25 @@ def judgement_sentence(check: RegressionCheck, num_failed: int = 0) -> str:
     passed = f"FAILED: {count(num_failed, 'run')} failed. The others" if num_failed else "PASSED"
     if check.is_blind and check.judgement in ("no measurable difference", "slower"):
         link = "" if num_failed else ", but"
-        return f"{passed}{link} inconclusive: {change}. Try --repeats {2 * check.current.num}, also for the baseline."
-    limit = f", but not measurably by more than {100 * check.fail_above:g} %" if check.judgement == "slower" else ""
+        return (
+            f"{passed}{link} inconclusive: {change}. Try --repeats {2 * check.current.num}, also"
+            " for the baseline."
+        )
+    limit = (
+        f", but not measurably by more than {100 * check.fail_above:g} %"
+        if check.judgement == "slower"
+        else ""
+    )
     return f"{passed}: {check.judgement}{limit}, {change}"
 
 
 def baseline_sections(sample: SpeedSample, path: Path, warnings: Sequence[str]) -> list[Section]:
     """Returns what was kept as a baseline, where, how to use it, and what speaks against it."""
     told = f"Baseline of {sample.recipe}: {_describe_speeds(sample)}"
-    pairs = {"Stored as": str(path), "Next": f"the same command with --baseline {path} instead of --save"}
+    pairs = {
+        "Stored as": str(path),
+        "Next": f"the same command with --baseline {path} instead of --save",
+    }
     sections = [Section(told, tables=(facts(pairs.items()),))]
     return [*sections, *([warnings_section(warnings)] if warnings else [])]
 
@@ -79,9 +98,13 @@ def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict
 
 def _describe_speeds(sample: SpeedSample) -> str:
     processes = "1 process" if sample.num == 1 else f"{sample.num} processes"
-    text = with_interval(f"{format_speed(sample.speed)} samples/s", log_interval(sample.samples_per_second))
+    text = with_interval(
+        f"{format_speed(sample.speed)} samples/s", log_interval(sample.samples_per_second)
+    )
     return f"{text}, {processes}"
 
 
 def _describe(differences: Sequence[Difference]) -> str:
-    return "; ".join(f"{one.name} {format_value(one.a)} -> {format_value(one.b)}" for one in differences)
+    return "; ".join(
+        f"{one.name} {format_value(one.a)} -> {format_value(one.b)}" for one in differences
+    )

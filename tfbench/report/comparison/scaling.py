@@ -12,7 +12,10 @@ _OF_ENTRY = ("step_seconds", "transfer_share", "input_share")
 
 
 def scaling_title(kind: Literal["strong", "weak"], batch_size: int) -> str:
-    """Returns which kind of scaling it is, and of which batch: of all devices, or where it is weak of each."""
+    """Returns which kind of scaling it is, and of which batch.
+
+    Of all devices, or where it is weak of each.
+    """
     where = "on each device" if kind == "weak" else "in total"
     return f"{kind.title()} scaling: {batch_size:,} samples per step {where}"
 
@@ -28,8 +31,16 @@ def scaling_section(scaling: Scaling, *notes: str) -> Section:
         Column("efficiency", "efficiency", lambda efficiency: format_percent(efficiency.value)),
         Column("step_seconds", "step", lambda seconds: f"{1e3 * seconds:.3g} ms", rank=2),
         Column("exchanged_bytes", "exchanged", _mebibytes, rank=1, meaning="data sent per step"),
-        Column("state_bytes", "state", _mebibytes, rank=6, meaning="weights and optimizer variables per device"),
-        Column("transfer_share", "communication", format_percent, rank=5, meaning="share of a step"),
+        Column(
+            "state_bytes",
+            "state",
+            _mebibytes,
+            rank=6,
+            meaning="weights and optimizer variables per device",
+        ),
+        Column(
+            "transfer_share", "communication", format_percent, rank=5, meaning="share of a step"
+        ),
         Column("input_share", "input", format_percent, rank=7, meaning="share of a step"),
     )
     rows = [

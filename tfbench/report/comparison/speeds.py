@@ -15,19 +15,40 @@ MARKS = {
     "suggested": "~",
     "not judged": "?",
 }
-_WORDS = {"too noisy to tell": "inconclusive", "suggested": "hint", "not judged": "not judged (one run)"}
-_USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
+_WORDS = {
+    "too noisy to tell": "inconclusive",
+    "suggested": "hint",
+    "not judged": "not judged (one run)",
+}
+_USELESS = (
+    1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
+)
 _OUTCOMES = {"MISSING": "not measured", "REJECTED": "rejected", "SKIPPED": "failed"}
 
 
 def legend(comparison: Comparison, *, is_full: bool = True) -> str:
-    """Returns what the signs in the table of a comparison mean, and what its figures are, or where that is told."""
+    """Returns the meaning of the signs and figures in a comparison's table.
+
+    Without `is_full`, it points to `tfbench help results`.
+    """
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     marks = {mark(entry.speedup) for entry in entries if entry.speedup}
-    has_several = sum(any(row.entries[setup].speedup for row in comparison.rows) for setup in comparison.setups) > 1
+    has_several = (
+        sum(
+            any(row.entries[setup].speedup for row in comparison.rows)
+            for setup in comparison.setups
+        )
+        > 1
+    )
     figures = f"± 95 % CI{' (baseline: widest of its comparisons)' * has_several}"
-    told = [figures, *(f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks)]
-    return f"{'Geometric mean of runs ' * is_full}{', '.join(told)}.{' More: tfbench help results' * (not is_full)}"
+    told = [
+        figures,
+        *(f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks),
+    ]
+    legend = f"{', '.join(told)}."
+    if is_full:
+        return f"Geometric mean of runs {legend}"
+    return f"{legend} More: tfbench help results"
 
 
 def outcome_word(entry: Entry) -> str:
@@ -38,14 +59,20 @@ def outcome_word(entry: Entry) -> str:
 
 
 def speed_text(entry: Entry) -> str:
-    """Returns "12,345 ± 2.1 %", or why there is no speed; "(noisy)" where chance could double it."""
+    """Returns "12,345 ± 2.1 %", or why there is no speed.
+
+    "(noisy)" where chance could double it.
+    """
     if entry.speed is None:
         return outcome_word(entry)
     return with_interval(format_speed(entry.speed), entry.interval)
 
 
 def with_interval(text: str, interval: Interval | None) -> str:
-    """Returns a figure with half of its interval: "12,345 ± 2.1 %"; "(noisy)" where chance could double it."""
+    """Returns a figure with half of its interval: "12,345 ± 2.1 %".
+
+    "(noisy)" where chance could double it.
+    """
     if interval is None:
         return text
     half_width = interval.relative_half_width

@@ -22,8 +22,12 @@ from tfbench.report.formats import format_guess
 from tfbench.report.table import Section, facts, text
 from tfbench.wording import count
 
-_ONE_SETUP = "There is only one setup, so nothing is compared. Give --setup once for each strategy, device and backend."
-_TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
+_ONE_SETUP = (
+    "There is only one setup, so nothing is compared. Give --setup once for each strategy, device"
+    " and backend."
+)
+# of steady steps in a run, below which the spread of processes is mostly that of too short a look
+_TASTE_SECONDS = 2.0
 
 
 def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
@@ -43,36 +47,71 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
     ]
     left = f", {num_left} left" if num_left < total else ""
     pairs = [
-        *(("vary", f"{one.key} = {', '.join(map(format_value, one.values))}") for one in plan.variations),
-        ("refine", f"up to {plan.refinement.most} values where the faster setup changes" if plan.refinement else ""),
-        ("scaling", scaling_title("weak", weak) if weak else scaling_title("strong", strong) if strong else ""),
+        *(
+            ("vary", f"{one.key} = {', '.join(map(format_value, one.values))}")
+            for one in plan.variations
+        ),
+        (
+            "refine",
+            (
+                f"up to {plan.refinement.most} values where the faster setup changes"
+                if plan.refinement
+                else ""
+            ),
+        ),
+        (
+            "scaling",
+            (
+                scaling_title("weak", weak)
+                if weak
+                else scaling_title("strong", strong)
+                if strong
+                else ""
+            ),
+        ),
         *(("setup", setup.label) for setup in plan.setups),
         ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
         ("time", f"about {format_guess(num_left * estimate_seconds(plan))}"),
         ("note", _ONE_SETUP if len(plan.setups) == 1 and num_left == total else ""),
     ]
-    return text([Section(f"Sweep {plan.sweep_id} of {plan.recipe_name}", tables=(facts(pairs),))], width)
+    return text(
+        [Section(f"Sweep {plan.sweep_id} of {plan.recipe_name}", tables=(facts(pairs),))], width
+    )
 
 
 def taste_sections(plan: SweepPlan) -> list[Section]:
-    """Returns what a sweep of very short runs is good for; nothing for others, nor for `tfbench scale`."""
+    """Returns what a sweep of very short runs is good for.
+
+    Nothing for others, nor for `tfbench scale`.
+    """
     seconds = plan.tables.get("measurement", {}).get("seconds")
     if seconds is None or seconds >= _TASTE_SECONDS or plan.scaling_modes:
         return []
     longer = f"--repeats {max(2 * plan.num_rounds, 3)} --seconds 5"
-    return [Section(f"Quick look only ({seconds:g} s per run). Before you decide, repeat the command with {longer}.")]
+    return [
+        Section(
+            f"Quick look only ({seconds:g} s per run). Before you decide, repeat the command with"
+            f" {longer}."
+        )
+    ]
 
 
 def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
     """Returns what one run is called: "hidden_units=[100] batch=32, mirrored cpu:0,cpu:1"."""
     setting = {
-        "batch" if key == BATCH_KEY else key: value for key, value in list_settings(plan)[planned.setting].items()
+        "batch" if key == BATCH_KEY else key: value
+        for key, value in list_settings(plan)[planned.setting].items()
     }
-    return ", ".join(part for part in (describe_setting(setting), plan.setups[planned.setup].label) if part)
+    return ", ".join(
+        part for part in (describe_setting(setting), plan.setups[planned.setup].label) if part
+    )
 
 
 def crossover_sentences(found: Crossover) -> list[str]:
-    """Returns where one setup overtakes the other, or that none is seen to; nothing where none are compared."""
+    """Returns where one setup overtakes the other, or that none is seen to.
+
+    Nothing where none are compared.
+    """
     short, setups = short_key(found.key), name_setups(found.setups)
     told = [_describe_crossing(crossing, short, setups) for crossing in found.crossings]
     if told or not found.points:
@@ -90,7 +129,9 @@ def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) 
         "range": {"low": values[0], "high": values[-1]},
         "complete": is_complete,
         "points": [{"value": value} | to_plain(one) for value, one in found.points.items()],
-        "failures": [{"value": value, "reason": reason} for value, reason in found.failures.items()],
+        "failures": [
+            {"value": value, "reason": reason} for value, reason in found.failures.items()
+        ],
         "sentences": crossover_sentences(found),
     }
 
@@ -98,4 +139,7 @@ def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) 
 def _describe_crossing(crossing: Crossing, short: str, setups: Mapping[str, str]) -> str:
     first, second = setups.values()
     verb = "overtakes" if crossing.second_leads_above else "falls behind"
-    return f"{second} {verb} {first} at {short} {crossing.value:,.0f} (between {crossing.low:,} and {crossing.high:,})."
+    return (
+        f"{second} {verb} {first} at {short} {crossing.value:,.0f} (between {crossing.low:,} and"
+        f" {crossing.high:,})."
+    )

@@ -3,7 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tfbench.analysis.profile.step_profile import DIRECTIONS, HOST_OVERHEAD, LOSS, UNNAMED, LayerTime, StepProfile, Work
+from tfbench.analysis.profile.step_profile import (
+    DIRECTIONS,
+    HOST_OVERHEAD,
+    LOSS,
+    UNNAMED,
+    LayerTime,
+    StepProfile,
+    Work,
+)
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.records.profile import PHASES, Profile, ProfiledOperation
 from tfbench.records.run import RunResult
@@ -16,7 +24,9 @@ _NAME = 24  # characters of a layer's name, for a table of 80
 Row = dict[str, Any]  # of the table of layers: a label, and seconds by phase
 
 
-def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = False) -> list[Section]:
+def profile_sections(
+    result: RunResult, step: StepProfile, *, is_whole: bool = False
+) -> list[Section]:
     """Returns phases and the longest layers; the whole also has the rest of the step.
 
     Args:
@@ -44,10 +54,16 @@ def _list_rest(step: StepProfile) -> list[Row]:
     rows: list[Row] = [
         {"label": LOSS, **{str(name): seconds for name, seconds in step.loss_seconds.items()}},
         {"label": "optimizer", "update": optimizer},
-        {"label": "other operations", "update": update.operations_seconds - optimizer if update else None},
+        {
+            "label": "other operations",
+            "update": update.operations_seconds - optimizer if update else None,
+        },
         {"label": "passes slowed", "update": update.slowdown_seconds if update else None},
         {"label": UNNAMED, **{name: check.unnamed_seconds for name, check in checks.items()}},
-        {"label": HOST_OVERHEAD, **{name: check.overhead_seconds for name, check in checks.items()}},
+        {
+            "label": HOST_OVERHEAD,
+            **{name: check.overhead_seconds for name, check in checks.items()},
+        },
     ]
     least = 0.0005 * step.full_seconds
     return [row for row in rows if any(abs(row.get(name) or 0.0) > least for name in PHASES)]
@@ -97,9 +113,13 @@ def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) 
     return Section(title, tables=(Table("", columns, rows),))
 
 
-def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], *, is_whole: bool) -> Section:
+def _layers(
+    result: RunResult, step: StepProfile, show: Callable[[float], str], *, is_whole: bool
+) -> Section:
     if not step.layers:
-        problem = (result.profile.layers_problem if result.profile else "") or "no call with a trace was recorded."
+        problem = (
+            result.profile.layers_problem if result.profile else ""
+        ) or "no call with a trace was recorded."
         return Section(f"Layers: {problem}")
     if is_whole:
         rows = [*_list_layers(step.layers), *_list_rest(step)]
@@ -110,14 +130,19 @@ def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], 
             label = "1 other layer" if len(others) == 1 else f"{len(others):,} other layers"
             sums = [sum(getattr(layer, way).seconds for layer in others) for way in DIRECTIONS]
             rows.append({"label": label, "forward": sums[0], "backward": sums[1]})
-    shown = [row | {"share": sum(row.get(name) or 0.0 for name in PHASES) / step.full_seconds} for row in rows]
+    shown = [
+        row | {"share": sum(row.get(name) or 0.0 for name in PHASES) / step.full_seconds}
+        for row in rows
+    ]
     columns = (
         Column("label", "Layers, ms" if is_whole else "Top layers, ms", align="left", width=_NAME),
         *(Column(name, name, show) for name in (PHASES if is_whole else DIRECTIONS)),
         Column("share", "share", format_percent),
         Column("work", "limit (of peak)", _bound, align="left"),
     )
-    limit = "limit: arithmetic or memory, whichever is nearer to its peak; neither: both are below 25 %"
+    limit = (
+        "limit: arithmetic or memory, whichever is nearer to its peak; neither: both are below 25 %"
+    )
     return Section("", tables=(Table("", columns, shown, (limit,)),))
 
 
@@ -125,11 +150,18 @@ def _bound(work: Work) -> str:
     """Returns which peak limits a direction of a layer, and the share of it that it reaches."""
     if work.exceeds_peak:
         return f"{work.bound} >100 %"
-    return "" if work.roof_share is None else f"{work.bound or 'neither'} {100 * work.roof_share:.0f} %"
+    return (
+        ""
+        if work.roof_share is None
+        else f"{work.bound or 'neither'} {100 * work.roof_share:.0f} %"
+    )
 
 
 def _shorten(label: str, name: str) -> str:
-    """Returns a label, or where there is no room for it the end of the name, which tells more than its beginning."""
+    """Returns a label, or the end of the name if the label is too long.
+
+    The end of a name tells more than its beginning.
+    """
     if len(label) <= _NAME:
         return label
     return name if len(name) <= _NAME else f"...{name[len(name) - _NAME + 3 :]}"
@@ -137,23 +169,36 @@ def _shorten(label: str, name: str) -> str:
 
 def _describe_epoch(result: RunResult, step: StepProfile) -> Iterator[tuple[str, str]]:
     if step.extrapolated_epoch_seconds is not None:
-        steps, total = count(step.steps_per_epoch or 0, "step"), format_time(step.extrapolated_epoch_seconds, 3)
+        steps, total = (
+            count(step.steps_per_epoch or 0, "step"),
+            format_time(step.extrapolated_epoch_seconds, 3),
+        )
         yield "Epoch", f"{steps} x {format_time(step.sum_seconds, 3)} = {total}"
     no_peak = "disturbed by other processes" if result.peak_checks else "not measured"
     flops, bandwidth = step.peak_flops_per_second, step.bytes_per_second
-    texts = [f"{format_si(flops, 'FLOP/s')} in a matrix product" if flops else f"matrix product {no_peak}"]
+    texts = [
+        (
+            f"{format_si(flops, 'FLOP/s')} in a matrix product"
+            if flops
+            else f"matrix product {no_peak}"
+        )
+    ]
     texts.append(f"memory {f'{bandwidth / 1e9:.3g} GB/s' if bandwidth else 'not measured'}")
     if step.pipeline_seconds is not None:
         texts.append(f"input pipeline alone {format_time(step.pipeline_seconds, 3)} per batch")
     yield "Machine", "; ".join(texts)
 
 
-_IN_FUNCTION = "StatefulPartitionedCall/"  # what Keras's compiled step begins the name of every operation with
+_IN_FUNCTION = (  # what Keras's compiled step begins the name of every operation with
+    "StatefulPartitionedCall/"
+)
 _OPERATION, _KIND = 27, 22  # characters of an operation, for a table of 80
 
 
 def operation_section(profile: Profile, limit: int = 15) -> Section:
-    """Returns the operations that take longest; times share what ran side by side, so that they add up.
+    """Returns the operations that take longest.
+
+    Times share what ran side by side, so that they add up.
 
     Args:
         profile: Of a run that was asked for a trace.
@@ -174,7 +219,9 @@ def operation_section(profile: Profile, limit: int = 15) -> Section:
         for one in operations[:limit]
     ]
     if rest := operations[limit:]:
-        rows.append({"name": f"{len(rest):,} more", "seconds": sum(one.own_seconds for one in rest)})
+        rows.append(
+            {"name": f"{len(rest):,} more", "seconds": sum(one.own_seconds for one in rest)}
+        )
     rows.append({"name": "no operation runs", "seconds": step_seconds - total})
     columns = (
         Column("name", "operation", align="left"),
@@ -183,7 +230,10 @@ def operation_section(profile: Profile, limit: int = 15) -> Section:
         Column("seconds", "own ms", lambda seconds: f"{1e3 * seconds:.3f}"),
         Column("share", "share", format_percent),
     )
-    note = f"A traced step takes {format_time(step_seconds, 3)}. Operations side by side share their time."
+    note = (
+        f"A traced step takes {format_time(step_seconds, 3)}. Operations side by side share their"
+        " time."
+    )
     rows = [row | {"share": row["seconds"] / step_seconds} for row in rows]
     title = f"Operations of {count(profile.num_traced_steps, 'traced step')}, by their own time"
     return Section(title, tables=(Table("", columns, rows, (note,)),))
@@ -192,17 +242,27 @@ def operation_section(profile: Profile, limit: int = 15) -> Section:
 def trace_section(folder: str, backend: BackendName) -> Section:
     """Returns how to open a backend's own trace, given the folder that holds it."""
     if backend == "tensorflow":
-        how, remark = f"tensorboard --logdir {folder}", "TensorBoard needs its profile plugin: pip install xprof."
+        how, remark = (
+            f"tensorboard --logdir {folder}",
+            "TensorBoard needs its profile plugin: pip install xprof.",
+        )
     else:
-        how, remark = f"https://ui.perfetto.dev opens the file in {folder}", "It stays on this machine."
+        how, remark = (
+            f"https://ui.perfetto.dev opens the file in {folder}",
+            "It stays on this machine.",
+        )
     title = f"{BACKEND_TITLES[backend]}'s trace can be opened in a browser"
-    return Section(title, (f"{remark} MLflow has the same folder as an artifact.",), code=f"  {how}")
+    return Section(
+        title, (f"{remark} MLflow has the same folder as an artifact.",), code=f"  {how}"
+    )
 
 
 def _place(one: ProfiledOperation) -> str:
-    """Returns the scopes that an operation is in, from its layer on, without what its kind says already."""
+    """Returns the scopes of an operation from its layer on, without its kind."""
     scopes = one.name.removeprefix(_IN_FUNCTION).split("/")
-    is_gradient = "gradient_tape" in scopes or scopes[0].startswith("backward:")  # TensorFlow's way, and PyTorch's
+    is_gradient = "gradient_tape" in scopes or scopes[0].startswith(
+        "backward:"
+    )  # TensorFlow's way, and PyTorch's
     scopes = [scope for scope in scopes if scope != "gradient_tape"]
     if len(scopes) > 2:  # the model's own
         scopes = scopes[1:]

@@ -1,4 +1,7 @@
-"""What a step's profile says in sentences: its bottleneck, what to try, and what to be careful with."""
+"""What a step's profile says in sentences.
+
+Its bottleneck, what to try, and what to be careful with.
+"""
 
 import shlex
 from collections.abc import Iterator
@@ -18,31 +21,46 @@ from tfbench.report.table import Section, short_warnings, warnings_section
 from tfbench.wording import command_line, format_share, store_of
 
 _MAX_DIFFERENCE = 0.1  # of a sum from what it should be, before a warning
-_MAX_UNCLEAR = 0.25  # of a step, that the phases may miss it by before the longest of them is no answer
+_MAX_UNCLEAR = (
+    0.25  # of a step, that the phases may miss it by before the longest of them is no answer
+)
 _MAX_UNNAMED = 0.2  # of a phase, that the trace may not name before a warning
 _LEAST_NAMED = 0.5  # of a phase, below which it is one, too
 _MIN_SHARE = 0.03  # of a step, that a difference must be to matter
 _STANDS_OUT = 0.1  # of a step, that a part must be to be called its bottleneck
-_OUTWEIGHS = 2  # times the longest part, from which all layers of a kind are the bottleneck together
+_OUTWEIGHS = (
+    2  # times the longest part, from which all layers of a kind are the bottleneck together
+)
 _PAID_BY_CALLS = ("dispatch", KERAS_LOOP, HOST_OVERHEAD)
 
 
 def describe_bottleneck(step: StepProfile) -> str:
-    """Returns the sentence that names the largest part of a step, unless the phases are far from adding up to it."""
-    if abs(step.difference_seconds) > _MAX_UNCLEAR * step.full_seconds and not _is_of_pipeline(step):
+    """Returns the sentence that names the largest part of a step.
+
+    It names none where the phases are far from adding up to the step.
+    """
+    if abs(step.difference_seconds) > _MAX_UNCLEAR * step.full_seconds and not _is_of_pipeline(
+        step
+    ):
         added = f"{100 * step.sum_seconds / step.full_seconds:,.0f} %"
         return f"Bottleneck: not clear, the phases add up to {added} of a step."
     found, (kind, seconds) = step.bottleneck, _find_longest_kind(step)
     name = f"{found.name} ({found.kind})" if found.layer else found.name
-    size = f"{format_time(found.seconds, 3)} of {format_time(step.full_seconds, 3)} ({format_share(found.share)})"
+    size = (
+        f"{format_time(found.seconds, 3)} of {format_time(step.full_seconds, 3)}"
+        f" ({format_share(found.share)})"
+    )
     if seconds > (1 if found.share < _STANDS_OUT else _OUTWEIGHS) * found.seconds:
         together = f"{format_time(seconds, 3)} ({format_share(seconds / step.full_seconds)})"
-        return f"Bottleneck: all {kind} layers, {together} together; the longest part is {name}, {size}."
+        return (
+            f"Bottleneck: all {kind} layers, {together} together; the longest part is {name},"
+            f" {size}."
+        )
     return f"Bottleneck: {name}, {size}."
 
 
 def next_command(result: RunResult) -> list[str]:
-    """Returns the words of the command that shows whether something helps against the bottleneck, or what is in it."""
+    """Returns a command that tests a remedy for the bottleneck or looks into it."""
     step = summarize_profile(result)
     if step is None:
         return []
@@ -68,31 +86,44 @@ def profile_warnings(result: RunResult) -> list[str]:
 def _check_step(step: StepProfile) -> Iterator[str]:
     if abs(step.relative_difference) > _MAX_DIFFERENCE:
         more = "more" if step.difference_seconds > 0 else "less"
-        text = f"the phases add up to {format_share(abs(step.relative_difference))} {more} than the full step."
+        text = (
+            f"the phases add up to {format_share(abs(step.relative_difference))} {more} than the"
+            " full step."
+        )
         if _is_of_pipeline(step):
-            text += f" The input pipeline alone takes {format_time(step.pipeline_seconds or 0.0, 3)} per batch."
+            text += (
+                f" The input pipeline alone takes {format_time(step.pipeline_seconds or 0.0, 3)}"
+                " per batch."
+            )
         if step.difference_seconds > 0 and step.on_device:
             text += " Calls of phases wait for the GPU each, and steps of fit do not."
         yield f"{text} Measure for longer (--seconds 60) on a quiet machine."
 
 
 def _check_layers(step: StepProfile) -> Iterator[str]:
-    """Yields which phases' parts do not add up, or are named too little for their layers to be trusted."""
+    """Yields a warning if the times of layers are uncertain.
+
+    It names the phases whose parts do not add up, or are named too little.
+    """
     texts, least = [], _MIN_SHARE * step.full_seconds
     for check in step.checks:
         phase, unnamed = check.phase_seconds, check.unnamed_seconds
         is_off = abs(check.sum_seconds - phase) > max(_MAX_DIFFERENCE * abs(phase), least)
         missing, share = phase - check.named_seconds, check.named_share or 0.0
         is_at_work = (unnamed or 0.0) > max(least, _MAX_UNNAMED * phase)
-        is_idle = share < _LEAST_NAMED and (unnamed is None or missing > _STANDS_OUT * step.full_seconds)
+        is_idle = share < _LEAST_NAMED and (
+            unnamed is None or missing > _STANDS_OUT * step.full_seconds
+        )
         if is_off or (phase > 0 and missing > least and (is_at_work or is_idle)):
-            texts.append(f"{1e3 * check.named_seconds:.3g} of {1e3 * phase:.3g} ms of {check.phase}")
+            texts.append(
+                f"{1e3 * check.named_seconds:.3g} of {1e3 * phase:.3g} ms of {check.phase}"
+            )
     if texts:
         yield f"the times of layers are uncertain: the trace explains {', '.join(texts)}."
 
 
 def _is_of_pipeline(step: StepProfile) -> bool:
-    """Says whether what the phases lack of a step may be what its input pipeline holds it up for."""
+    """Says whether the input pipeline may explain what the phases lack of a step."""
     return 0 < -step.difference_seconds <= 2 * (step.pipeline_seconds or 0.0)
 
 
@@ -117,7 +148,10 @@ def profile_screen(
         is_whole: As of `profile_sections`.
     """
     ended = [] if result.status == "FINISHED" else [Section(status_line(result))]
-    sections, told = [*ended, *show_profile(result, is_whole=is_whole)], [*summary.warnings, *profile_warnings(result)]
+    sections, told = (
+        [*ended, *show_profile(result, is_whole=is_whole)],
+        [*summary.warnings, *profile_warnings(result)],
+    )
     if is_whole:
         sections += [*settings_sections(result), *([warnings_section(told)] if told else [])]
     else:
@@ -136,7 +170,10 @@ def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
     if result.profile is None or result.request.profile is None:
         return []
     if step := summarize_profile(result):
-        return [Section(describe_bottleneck(step)), *profile_sections(result, step, is_whole=is_whole)]
+        return [
+            Section(describe_bottleneck(step)),
+            *profile_sections(result, step, is_whole=is_whole),
+        ]
     if result.request.profile.kind == "step":
         return [Section("Nothing of it was timed: the run ended before its first round was done.")]
     if result.profile.traced_step_seconds is None:
@@ -145,7 +182,10 @@ def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
 
 
 def profile_document(result: RunResult) -> dict[str, Any]:
-    """Returns the statistics of a profile, and every reading that they were made of; nothing of a run that trained."""
+    """Returns the statistics of a profile, and every reading that they were made of.
+
+    Nothing of a run that trained.
+    """
     if result.request.profile is None:
         return {}
     step = summarize_profile(result)

@@ -28,7 +28,10 @@ _WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
 
 
 class _PatientFile:
-    """Passes text on to stdout or stderr, and falls silent once that fails: no run is lost for want of a reader."""
+    """Passes text on to stdout or stderr, and falls silent once that fails.
+
+    No run is lost for want of a reader.
+    """
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -63,14 +66,18 @@ class _PatientFile:
                 # Python would try to write the rest when it ends.
                 os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._file.fileno())
                 if self._file is getattr(sys.stdout, "uncleaned", sys.stdout) and sys.stderr:
-                    sys.stderr.write(f"warning: stdout cannot be written: {error.strerror}. The run goes on.\n")
+                    sys.stderr.write(
+                        f"warning: stdout cannot be written: {error.strerror}. The run goes on.\n"
+                    )
 
 
 class RunConsole(Observer):
-    """Shows one run. On a terminal a progress bar below the table; elsewhere only lines of plain text.
+    """Shows one run. On a terminal a progress bar below the table.
 
-    The bar is drawn when it is told of progress and at no other time: a thread that draws would take time from the
-    measurement beside it.
+    Elsewhere only lines of plain text.
+
+    The bar is drawn when it is told of progress and at no other time: a thread that draws would
+    take time from the measurement beside it.
 
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
@@ -91,7 +98,8 @@ class RunConsole(Observer):
         self._server = server
         self._is_full = is_full
         self._label = ""  # of the bar
-        # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
+        # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving
+        # bar may not.
         self._is_live = self._console.is_interactive and self._console.file.isatty()
         self._num_epochs: int | None = None  # None: not known
         self._steps_per_epoch: int | None = None
@@ -125,7 +133,10 @@ class RunConsole(Observer):
         total = progress.total_steps
         whole = "" if total is None else f"{_percentage(progress.step, total):3} %"
         of = "" if self._num_epochs is None else f"/{self._num_epochs}"
-        details = f"epoch {progress.epoch}{of} {_percentage(progress.step_in_epoch, progress.steps_per_epoch):3} %"
+        details = (
+            f"epoch {progress.epoch}{of}"
+            f" {_percentage(progress.step_in_epoch, progress.steps_per_epoch):3} %"
+        )
         if progress.steps_per_second is not None:
             details += f"  {progress.steps_per_second:.1f} steps/s"
         details += f"  {formats.format_clock(progress.seconds_left)} left"
@@ -139,10 +150,12 @@ class RunConsole(Observer):
         self._print(header.epoch_lines(epoch, self._steps_per_epoch))
 
     def finish(self, run: "Run") -> None:
-        """Shows how the run ended, its figures beside the published ones, warnings, and where there is more."""
+        """Shows how a run ended: its figures, published ones, warnings and next steps."""
         self.close()
         result, summary, journal = run.result, run.summary, str(run.journal)
-        following = next_section(result, run.tracked, journal, run.files, self._server, is_full=self._is_full)
+        following = next_section(
+            result, run.tracked, journal, run.files, self._server, is_full=self._is_full
+        )
         if self._has_table:
             has_warmup = result.request.recipe.measurement.warmup_steps
             self._print([_WARMUP_REMARK, ""] if has_warmup else [""])
@@ -174,11 +187,21 @@ class RunConsole(Observer):
             self._progress = None
 
     def _fit(self, text: str) -> list[str]:
-        """Returns a text in lines that a terminal need not cut within words; elsewhere as one line, for programs."""
-        return formats.wrap_message(text, self._console.width).split("\n") if self._is_live else [text]
+        """Returns a text in lines that a terminal need not cut within words.
+
+        Elsewhere as one line, for programs.
+        """
+        return (
+            formats.wrap_message(text, self._console.width).split("\n") if self._is_live else [text]
+        )
 
     def _draw_bar(self, step: int, total: int | None, *, whole: str = "", details: str) -> None:
-        fields: dict[str, Any] = {"completed": step, "total": total, "whole": whole, "details": shown(details).plain}
+        fields: dict[str, Any] = {
+            "completed": step,
+            "total": total,
+            "whole": whole,
+            "details": shown(details).plain,
+        }
         if self._progress:
             bar, task = self._progress
             bar.update(task, **fields, refresh=True)
@@ -192,13 +215,15 @@ class RunConsole(Observer):
             console=self._console,
             auto_refresh=False,
             transient=True,
-            redirect_stdout=not self._console.stderr,  # what others print to a stdout that is not ours stays there
+            # what others print to a stdout that is not ours stays there
+            redirect_stdout=not self._console.stderr,
         )
         self._progress = bar, bar.add_task(label, **fields)
         bar.start()
 
     def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
-        for line in lines:  # as Text, since a path or a title is shown as it is, and a style stays off the bar below
+        # as Text, since a path or a title is shown as it is, and a style stays off the bar below
+        for line in lines:
             self._console.print(shown(line, style), soft_wrap=True)
 
 
@@ -208,9 +233,14 @@ def shown(line: str, style: str | None = None) -> Text:
 
 
 def open_console(*, stderr: bool) -> Console:
-    """Returns a console on stdout or stderr; a write that fails costs a warning there, and no run."""
+    """Returns a console on stdout or stderr.
+
+    A write that fails costs a warning there, and no run.
+    """
     stream = sys.stderr if stderr else sys.stdout
-    stream = getattr(stream, "uncleaned", stream)  # what rich draws with is obeyed; texts are cleaned as they come
+    stream = getattr(
+        stream, "uncleaned", stream
+    )  # what rich draws with is obeyed; texts are cleaned as they come
     file: Any = _PatientFile(stream) if stream else None  # None: closed by the caller
     # rich takes 80 for what is no terminal.
     width = None if "COLUMNS" in os.environ or (file and file.isatty()) else formats.TEXT_WIDTH

@@ -1,4 +1,7 @@
-"""What stands above the figures of a run: what is measured on which devices, and the table of its epochs."""
+"""What stands above the figures of a run.
+
+What is measured on which devices, and the table of its epochs.
+"""
 
 import dataclasses
 from collections.abc import Iterable
@@ -40,7 +43,10 @@ def epoch_header() -> str:
 
 
 def epoch_lines(epoch: EpochRecord, steps_per_epoch: int | None) -> list[str]:
-    """Returns the row of an epoch, of a part of one with what part it is, and its figures in inference mode."""
+    """Returns an epoch's row and its figures in inference mode.
+
+    For a part of an epoch, it also says how many steps that has.
+    """
     is_part = epoch.is_part(steps_per_epoch)
     values = dataclasses.asdict(epoch) | {"epoch": f"{epoch.epoch}{'*' * is_part}"}
     lines = dataclasses.replace(_EPOCHS, rows=[values]).text(200)[1:]
@@ -49,7 +55,11 @@ def epoch_lines(epoch: EpochRecord, steps_per_epoch: int | None) -> list[str]:
     if (bits := epoch.metrics.get("val_bits_per_byte")) is not None:
         lines.append(f"       {format_number(bits)} bits per byte in validation")
     if epoch.inference_seconds is not None:
-        accuracy = "" if epoch.inference_accuracy is None else f", accuracy {format_number(epoch.inference_accuracy)}"
+        accuracy = (
+            ""
+            if epoch.inference_accuracy is None
+            else f", accuracy {format_number(epoch.inference_accuracy)}"
+        )
         loss = format_number(epoch.inference_loss)
         lines.append(f"       training samples in inference mode: loss {loss}{accuracy}")
     return lines
@@ -62,7 +72,9 @@ def header_lines(result: RunResult, width: int) -> list[str]:
     if placement:
         backend = recipe.training.backend
         by = "" if backend == "tensorflow" else f" by {title_of(backend)}"
-        workers = f" of each of {placement.num_workers} workers" if placement.num_workers > 1 else ""
+        workers = (
+            f" of each of {placement.num_workers} workers" if placement.num_workers > 1 else ""
+        )
         of = f" ({name_parts(placement)})" if placement.num_devices > 1 else ""
         parts.append(f"{placement.strategy} on {','.join(placement.devices)}{workers}{by}{of}")
     if result.model:
@@ -111,7 +123,9 @@ def _describe_length(result: RunResult) -> str:
     limits += [f"{measurement.seconds:g} s"] if measurement.seconds is not None else []
     steps = "" if result.steps_per_epoch is None else f" x {count(result.steps_per_epoch, 'step')}"
     if limits:
-        return f"stops {' or '.join(limits)} after the warm-up" + (f" (an epoch has{steps[2:]})" if steps else "")
+        return f"stops {' or '.join(limits)} after the warm-up" + (
+            f" (an epoch has{steps[2:]})" if steps else ""
+        )
     return count(result.request.recipe.training.epochs, "epoch") + steps
 
 
@@ -127,8 +141,14 @@ def _describe_precision(result: RunResult) -> str:
 
 
 def describe_heads(training: TrainingConfig) -> list[str]:
-    """Returns which losses have a second softmax, which keeps them above 0; nothing where none has."""
-    heads = {"loss": training.head, "val loss and losses in inference mode": training.validation_head}
+    """Returns which losses have a second softmax, which keeps them above 0.
+
+    Nothing where none has.
+    """
+    heads = {
+        "loss": training.head,
+        "val loss and losses in inference mode": training.validation_head,
+    }
     named = [name for name, head in heads.items() if head == "double_softmax"]
     if not named:
         return []

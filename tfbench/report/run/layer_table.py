@@ -21,7 +21,10 @@ def model_sections(recipe: Recipe, spec: DatasetSpec, table: ModelTable) -> list
         ("batch", f"{recipe.training.global_batch_size:,} samples"),
     ]
     rows = [_values(row) for row in table.layers]
-    sums = {name: _known(getattr(table, name)) for name in (*_COUNTS, "num_kernel_weights", "num_parameters")}
+    sums = {
+        name: _known(getattr(table, name))
+        for name in (*_COUNTS, "num_kernel_weights", "num_parameters")
+    }
     rows.append({"name": "sum", **sums})
     return [
         Section(f"{recipe.recipe.title} ({recipe.name})", tables=(facts(head),)),
@@ -42,7 +45,9 @@ def _describe_data(name: str, spec: DatasetSpec) -> str:
 def _describe_values(spec: DatasetSpec) -> str:
     if spec.input_dtype != "uint8":
         return ""
-    return f", values 0 to {255 * spec.input_scale:g}" + ("" if spec.mean == "none" else " minus their mean")
+    return f", values 0 to {255 * spec.input_scale:g}" + (
+        "" if spec.mean == "none" else " minus their mean"
+    )
 
 
 def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tuple[str, str]]:

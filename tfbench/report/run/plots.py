@@ -6,7 +6,9 @@ from typing import NamedTuple
 from tfbench.records.run import RunResult, Summary
 from tfbench.report.plot import Panel, Plot, Point, Series
 
-_LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would flatten the end of the curve
+_LOG_FROM_RATIO = (
+    30  # highest to lowest loss from which a linear axis would flatten the end of the curve
+)
 
 
 def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
@@ -16,9 +18,14 @@ def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
         result: A run in whatever state.
         summary: Its figures.
     """
-    # A run that is stopped within its first epoch has no curve of these, and drawing takes time between two runs.
+    # A run that is stopped within its first epoch has no curve of these, and drawing takes time
+    # between two runs.
     has_curve = len(result.epochs) > 1 or not result.request.recipe.measurement.is_limited
-    plots = (_loss(result), _accuracy(result, summary.metrics.get("best_val_accuracy"))) if has_curve else ()
+    plots = (
+        (_loss(result), _accuracy(result, summary.metrics.get("best_val_accuracy")))
+        if has_curve
+        else ()
+    )
     return tuple(plot for plot in plots if plot)
 
 
@@ -55,10 +62,15 @@ def _accuracy(result: RunResult, best: float | None) -> Plot | None:
 
 
 def _published_accuracies(result: RunResult) -> Iterator[Series]:
-    """Yields published validation accuracies: the curve where it was published, else the final figure as a level."""
+    """Yields published validation accuracies.
+
+    The curve where it was published, else the final figure as a level.
+    """
     last = max(len(result.epochs), 2)
     for reference in result.request.recipe.reference:
-        name = f"published validation, {reference.hardware}" + ("" if reference.verified else " (unverified)")
+        name = f"published validation, {reference.hardware}" + (
+            "" if reference.verified else " (unverified)"
+        )
         if curve := reference.curve.get("val_accuracy"):
             points = tuple(Point(epoch, value) for epoch, value in enumerate(curve, 1))
             yield Series(name, points, is_reference=True)
@@ -68,9 +80,19 @@ def _published_accuracies(result: RunResult) -> Iterator[Series]:
 
 def _by_epoch(result: RunResult, name: str) -> list[Series]:
     """Returns a line of a figure for each of the data that it was found on."""
-    names = {"training": name, "training samples, inference mode": f"inference_{name}", "validation": f"val_{name}"}
-    found = {title: [(one.epoch, getattr(one, key)) for one in result.epochs] for title, key in names.items()}
-    return [Series(title, tuple(Point(x, y) for x, y in points if y is not None)) for title, points in found.items()]
+    names = {
+        "training": name,
+        "training samples, inference mode": f"inference_{name}",
+        "validation": f"val_{name}",
+    }
+    found = {
+        title: [(one.epoch, getattr(one, key)) for one in result.epochs]
+        for title, key in names.items()
+    }
+    return [
+        Series(title, tuple(Point(x, y) for x, y in points if y is not None))
+        for title, points in found.items()
+    ]
 
 
 def _subject(result: RunResult) -> str:
@@ -80,7 +102,10 @@ def _subject(result: RunResult) -> str:
     text = f"{recipe.recipe.title}, {data} data"
     if placement:
         hardware = ", ".join(dict.fromkeys(placement.hardware))
-        text += f", batch {placement.global_batch_size:,}, {placement.strategy} on {', '.join(placement.devices)}"
+        text += (
+            f", batch {placement.global_batch_size:,}, {placement.strategy} on"
+            f" {', '.join(placement.devices)}"
+        )
         text += f" ({hardware})" if hardware else ""
     return text
 
@@ -104,7 +129,9 @@ def accuracy_by_time(curves: Sequence[AccuracyCurve], title: str) -> Plot | None
     panels = []
     for setting in dict.fromkeys(one.setting for one in curves if one.points):
         found = {one.setup: one.points for one in curves if one.setting == setting}
-        series = [Series(setup, tuple(Point(x, y) for x, y in found.get(setup, ()))) for setup in setups]
+        series = [
+            Series(setup, tuple(Point(x, y) for x, y in found.get(setup, ()))) for setup in setups
+        ]
         panels.append(Panel(setting, tuple(series)))
     if not panels:
         return None

@@ -20,13 +20,20 @@ _COLUMNS = (
 
 def repeats_section(summary: RepeatsSummary) -> Section:
     """Returns mean, interval and range of each figure, and what became of the runs."""
-    title = f"Repeats: {summary.num_finished} of {summary.num} runs finished (group {summary.group})"
-    table = Table("repeats", _COLUMNS, [_row(spread) for spread in summary.spreads], tuple(_remarks(summary)))
+    title = (
+        f"Repeats: {summary.num_finished} of {summary.num} runs finished (group {summary.group})"
+    )
+    table = Table(
+        "repeats", _COLUMNS, [_row(spread) for spread in summary.spreads], tuple(_remarks(summary))
+    )
     return Section(title, tables=(table,))
 
 
 def repeats_document(summary: RepeatsSummary) -> dict[str, Any]:
-    """Returns what repeats have in common as plain values: a metric's mean, values and interval under its name."""
+    """Returns what repeats have in common as plain values.
+
+    A metric's mean, values and interval under its name.
+    """
     metrics = {}
     for spread in summary.spreads:
         interval = to_plain(spread.interval) or dict.fromkeys(("low", "high"))
@@ -70,4 +77,7 @@ def _remarks(summary: RepeatsSummary) -> Iterator[str]:
         known = f"± {format_share(speed.relative_half_width)}" if speed else "unknown"
         asked = format_share(summary.precision)
         verdict = "reached" if summary.reached else "not reached"
-        yield f"Precision {verdict}: {known} after {count(summary.num, 'run')} (asked for less than {asked})."
+        yield (
+            f"Precision {verdict}: {known} after {count(summary.num, 'run')} (asked for less than"
+            f" {asked})."
+        )

@@ -7,22 +7,41 @@ from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables
 from tfbench.records.placement import Placement
-from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun, read_fast
+from tfbench.records.run import (
+    DatasetSummary,
+    ModelSummary,
+    RunResult,
+    Summary,
+    TrackedRun,
+    read_fast,
+)
 from tfbench.report.document import FORMAT_VERSION, to_plain
 from tfbench.report.profile.sentences import profile_document, profile_warnings
 
 # In other words, or, as raw readings that are long, in the journal.
 _TOLD_OTHERWISE = (
-    *("request", "placement", "model", "exit", "spans", "own_epochs", "whole_epochs", "is_synthetic"),
+    *(
+        "request",
+        "placement",
+        "model",
+        "exit",
+        "spans",
+        "own_epochs",
+        "whole_epochs",
+        "is_synthetic",
+    ),
     *("energy_readings", "machine_states", "profile"),
 )
 
 
 def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
-    """Returns everything known of a run as tables, lists, texts and finite numbers; times in seconds.
+    """Returns everything known of a run as tables, lists, texts and finite numbers.
 
-    What does not exist, or is not finite, is None, and a warning says so. The keys are the same for a run that failed,
-    but for figures of `summary` that not every run measures: without a value, these are left out.
+    Times in seconds.
+
+    What does not exist, or is not finite, is None, and a warning says so. The keys are the same for
+    a run that failed, but for figures of `summary` that not every run measures: without a value,
+    these are left out.
 
     Args:
         result: A run in whatever state.
@@ -31,8 +50,15 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
     """
     request, recipe, placement = result.request, result.request.recipe, result.placement
     known = to_plain(result, without=_TOLD_OTHERWISE)
-    asked = {"strategy": recipe.distribution.strategy, "global_batch_size": recipe.training.global_batch_size}
-    energy, fast, speed = find_energy(result), read_fast(request), summary.metrics.get("samples_per_second")
+    asked = {
+        "strategy": recipe.distribution.strategy,
+        "global_batch_size": recipe.training.global_batch_size,
+    }
+    energy, fast, speed = (
+        find_energy(result),
+        read_fast(request),
+        summary.metrics.get("samples_per_second"),
+    )
     values = {
         "format_version": FORMAT_VERSION,
         "id": request.run_id,
@@ -47,18 +73,22 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
         **(to_plain(placement) if placement else asked),
         **(to_plain(result.model) if result.model else _fields(ModelSummary)),
         "recipe": {"name": recipe.name, "resolved": tables.to_tables(recipe)},
-        "dataset": _fields(DatasetSummary)
-        | {"name": recipe.dataset.name, "synthetic": result.is_synthetic}
-        | (known["dataset"] or {}),
+        "dataset": (
+            _fields(DatasetSummary)
+            | {"name": recipe.dataset.name, "synthetic": result.is_synthetic}
+            | (known["dataset"] or {})
+        ),
         "notes": summary.notes,
         "resumed_from": request.resume.run_id if request.resume else None,
         "summary": summary.metrics,
-        "fast": fast
-        and {
-            "samples_per_second_as_asked": fast.as_asked,
-            "speedup": speed / fast.as_asked if speed and fast.settings else None,
-            "settings": {f"training.{key}": value for key, value in fast.settings.items()},
-        },
+        "fast": (
+            fast
+            and {
+                "samples_per_second_as_asked": fast.as_asked,
+                "speedup": speed / fast.as_asked if speed and fast.settings else None,
+                "settings": {f"training.{key}": value for key, value in fast.settings.items()},
+            }
+        ),
         "cost": compute_cost(result),
         "energy": energy and {**known["energy"], **to_plain(energy)},
         "tags": request.tags,
@@ -77,7 +107,11 @@ def describe_error(result: RunResult) -> str | None:
     if result.exit and result.exit.reason:
         return result.exit.reason
     error = result.error or {}
-    return str(error.get("message") or error.get("type") or f"the run ended as {result.status}; no reason was recorded")
+    return str(
+        error.get("message")
+        or error.get("type")
+        or f"the run ended as {result.status}; no reason was recorded"
+    )
 
 
 def _fields(cls: type) -> dict[str, None]:

@@ -1,4 +1,7 @@
-"""A run as sections: how it ended, its figures, published ones beside them, warnings, and what to do next."""
+"""A run as sections.
+
+How it ended, its figures, published ones beside them, warnings, and what to do next.
+"""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,28 +15,50 @@ from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
 from tfbench.records.sweep import GROUP_TAG, format_value
 from tfbench.report.comparison.references import describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
-from tfbench.report.table import Column, Section, Table, facts, format_metric, short_warnings, warnings_section
+from tfbench.report.table import (
+    Column,
+    Section,
+    Table,
+    facts,
+    format_metric,
+    short_warnings,
+    warnings_section,
+)
 from tfbench.wording import command_line, count, store_of, without_secrets
 
 SYNTHETIC = "(synthetic data)"
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
 _MAX_PUBLISHED = 3
-# Of the placement and the settings, what the header or a warning says already, or what is long and in the JSON.
+# Of the placement and the settings, what the header or a warning says already, or what is long and
+# in the JSON.
 _NOT_LISTED = ("backend", "notes", "unused_gpu", "feed", "num_machines", "layout", "gpu_addresses")
 _EVALUATIONS = {"test": "Test split", "multiview": "Multi-view"}
 _ENERGY_UNITS = {"samples_per_joule": "samples/J", "mean_watts": "W"}
 
 
 def run_sections(result: RunResult, summary: Summary, *, is_full: bool = False) -> list[Section]:
-    """Returns what there is to say of a run that is over: the answer alone, or every figure and warning."""
-    answer = Section(status_line(result, summary), tables=(facts(_list_answers(result, summary, is_full=is_full)),))
+    """Returns what there is to say of a run that is over.
+
+    The answer alone, or every figure and warning.
+    """
+    answer = Section(
+        status_line(result, summary),
+        tables=(facts(_list_answers(result, summary, is_full=is_full)),),
+    )
     sections = [answer, *_predictions(result)]
     if not is_full:
         return [*sections, *short_warnings(summary.warnings, summary.notes)]
     published = reference_section(match_run(result, summary))
-    sections += [_figures(result, summary), *settings_sections(result), *([published] if published else [])]
+    sections += [
+        _figures(result, summary),
+        *settings_sections(result),
+        *([published] if published else []),
+    ]
     sections += [warnings_section(summary.warnings)] if summary.warnings else []
-    return [*sections, *([Section("Notes", tuple(f"i {one}" for one in summary.notes))] if summary.notes else [])]
+    return [
+        *sections,
+        *([Section("Notes", tuple(f"i {one}" for one in summary.notes))] if summary.notes else []),
+    ]
 
 
 def status_line(result: RunResult, summary: Summary | None = None) -> str:
@@ -41,8 +66,16 @@ def status_line(result: RunResult, summary: Summary | None = None) -> str:
     reason = result.exit.reason if result.exit else ""
     if not reason and result.error and result.status != "FINISHED":
         reason = f"{result.error.get('type', 'error')}: {result.error.get('message', '')}"
-    text = result.status if result.status == "FINISHED" or result.epochs else f"{result.status} while {result.stage}"
-    wall = summary.metrics.get("breakdown/wall_seconds") if summary and result.status == "FINISHED" else None
+    text = (
+        result.status
+        if result.status == "FINISHED" or result.epochs
+        else f"{result.status} while {result.stage}"
+    )
+    wall = (
+        summary.metrics.get("breakdown/wall_seconds")
+        if summary and result.status == "FINISHED"
+        else None
+    )
     if reason or not summary or not wall:
         return f"{text}: {reason}" if reason else text
     trained = summary.metrics.get("elapsed_seconds") or 0.0
@@ -51,41 +84,66 @@ def status_line(result: RunResult, summary: Summary | None = None) -> str:
     return f"{text} in {format_time(wall, 3)}{part}"
 
 
-def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iterator[tuple[str, str]]:
+def _list_answers(
+    result: RunResult, summary: Summary, *, is_full: bool
+) -> Iterator[tuple[str, str]]:
     """Yields the figures that most runs are made for, with labels."""
     metrics = summary.metrics
     speed, median, first = (
-        metrics.get(name) for name in ("samples_per_second", "step_time_median_seconds", "first_step_seconds")
+        metrics.get(name)
+        for name in ("samples_per_second", "step_time_median_seconds", "first_step_seconds")
     )
     if speed is not None:
         parts = [f"{format_speed(speed)} samples/s"]
-        parts += [f"{format_speed(tokens)} tokens/s"] if (tokens := metrics.get("tokens_per_second")) else []
+        parts += (
+            [f"{format_speed(tokens)} tokens/s"]
+            if (tokens := metrics.get("tokens_per_second"))
+            else []
+        )
         if median is not None:
             slow = metrics.get("step_time_p99_seconds")
-            parts.append(f"median step {format_time(median)}" + (f" (p99 {format_time(slow)})" if slow else ""))
+            parts.append(
+                f"median step {format_time(median)}"
+                + (f" (p99 {format_time(slow)})" if slow else "")
+            )
         parts += [f"first step {format_time(first)}"] if first is not None else []
         yield "Speed", ", ".join(parts)
     if fast := read_fast(result.request):
-        settings = ", ".join(f"training.{key}={str(value).lower()}" for key, value in fast.settings.items())
+        settings = ", ".join(
+            f"training.{key}={str(value).lower()}" for key, value in fast.settings.items()
+        )
         times = f"{format_ratio(speed / fast.as_asked)}x" if speed and settings else "as fast as"
         recipe = f"the recipe as it is ({format_speed(fast.as_asked)} samples/s in a short run)"
         yield "Fast", f"{times} {recipe}: {settings or 'no setting is faster'}"
     yield from energy_facts(result, metrics, is_full=is_full)
     mark = f" {SYNTHETIC}" if result.is_synthetic else ""
-    own = dict.fromkeys(name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ()))
+    own = dict.fromkeys(
+        name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ())
+    )
     titles = {"accuracy": "Accuracy", "loss": "Loss", "bits_per_byte": "Bits per byte"}
     named = titles | {name: name for name in own if name not in titles}
     for name, title in named.items():
         values = {"validation": f"val_{name}", "best": f"best_val_{name}", "training": name}
-        found = [f"{label} {metrics[key]:.4g}" for label, key in values.items() if metrics.get(key) is not None]
+        found = [
+            f"{label} {metrics[key]:.4g}"
+            for label, key in values.items()
+            if metrics.get(key) is not None
+        ]
         yield title, ", ".join(found) + (mark if found and name != "loss" else "")
     for one in result.evaluations:
         accuracy = "" if one.accuracy is None else f"accuracy {format_number(one.accuracy)}, "
-        tail = f"loss {format_number(one.loss)} ({one.num_samples:,} samples in {format_time(one.seconds)})"
+        tail = (
+            f"loss {format_number(one.loss)} ({one.num_samples:,} samples in"
+            f" {format_time(one.seconds)})"
+        )
         yield _EVALUATIONS[one.name], f"{accuracy}{tail}{mark}"
     if (memory := metrics.get("peak_memory_bytes")) is not None:
         before = metrics.get("memory_before_model_bytes")
-        yield "Memory", format_bytes(memory) + ("" if before is None else f" ({format_bytes(before)} before the model)")
+        yield (
+            "Memory",
+            format_bytes(memory)
+            + ("" if before is None else f" ({format_bytes(before)} before the model)"),
+        )
     if result.status == "FINISHED":
         yield from (("Published", text) for text in _describe_published(result, summary))
     yield from cost_facts(result, is_full=is_full)
@@ -94,18 +152,28 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iter
 def energy_facts(
     result: RunResult, metrics: Mapping[str, float | None], *, is_full: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Yields joules, watts and what a joule trains, as far as they were measured; in full also why there is no more."""
+    """Yields joules, watts and what a joule trains, as far as they were measured.
+
+    In full also why there is no more.
+    """
     energy = find_energy(result)
     if energy is None:
         return
-    if known := [f"{format_number(metrics[name])} {unit}" for name, unit in _ENERGY_UNITS.items() if metrics.get(name)]:
+    if known := [
+        f"{format_number(metrics[name])} {unit}"
+        for name, unit in _ENERGY_UNITS.items()
+        if metrics.get(name)
+    ]:
         yield "Energy", f"{', '.join(known)} ({name_parts(energy.parts)})"
     if is_full:
         yield from (("Energy", f"not measured: {problem}") for problem in energy.problems)
 
 
 def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[str, str]]:
-    """Yields what the machine cost, for how long and at which price; in full also an epoch, and the way to a target."""
+    """Yields what the machine cost, for how long and at which price.
+
+    In full also an epoch, and the way to a target.
+    """
     cost = compute_cost(result)
     if cost is None:
         return
@@ -115,17 +183,27 @@ def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[st
 
     hours = f"{format_number(cost.hours)} h" if cost.hours >= 1 else format_time(cost.hours * 3600)
     instance = f" ({cost.instance})" if cost.instance else ""
-    yield "Cost", f"{money(cost.machine)} for {hours} at {money(cost.price_per_hour)} an hour{instance}"
+    yield (
+        "Cost",
+        f"{money(cost.machine)} for {hours} at {money(cost.price_per_hour)} an hour{instance}",
+    )
     if is_full and cost.epoch is not None:
         yield "Cost", f"{money(cost.epoch)} an epoch, training and validation"
     if is_full and (target := cost.target):
         wanted = f"val_accuracy {format_number(target.val_accuracy)}"
-        reached = None if target.machine is None else f"{money(target.machine)} to {wanted} in epoch {target.epoch}"
+        reached = (
+            None
+            if target.machine is None
+            else f"{money(target.machine)} to {wanted} in epoch {target.epoch}"
+        )
         yield "Cost", reached or f"not reached: {wanted}"
 
 
 def _describe_published(result: RunResult, summary: Summary) -> list[str]:
-    """Returns how a run compares with each of some published results, or why with none; nothing without any."""
+    """Returns how a run compares with each of some published results, or why with none.
+
+    Nothing without any.
+    """
     matches = [match for match in match_run(result, summary) if match.reason != NO_SPEED]
     texts = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
     if texts:
@@ -137,18 +215,26 @@ def _describe_published(result: RunResult, summary: Summary) -> list[str]:
 
 
 def _predictions(result: RunResult) -> Iterator[Section]:
-    """Yields labels beside predictions, and the accuracy of each class, as far as the recipe asked for them."""
+    """Yields labels beside predictions, and the accuracy of each class.
+
+    Each is there only if the recipe asked for it.
+    """
     found, mark = result.predictions, f" {SYNTHETIC}" if result.is_synthetic else ""
     if found is None:
         return
     if labels := found.first_labels:
         width = max(len(str(number)) for number in (*labels, *found.first_predictions))
         named = {"label": labels, "prediction": found.first_predictions}
-        pairs = [(name, " ".join(f"{number:{width}}" for number in numbers)) for name, numbers in named.items()]
+        pairs = [
+            (name, " ".join(f"{number:{width}}" for number in numbers))
+            for name, numbers in named.items()
+        ]
         yield Section(f"First {len(labels)} validation samples{mark}", tables=(facts(pairs),))
     if found.class_samples:
         classes = [*range(len(found.class_samples)), "all"]
-        correct, samples = ([*counts, sum(counts)] for counts in (found.class_correct, found.class_samples))
+        correct, samples = (
+            [*counts, sum(counts)] for counts in (found.class_correct, found.class_samples)
+        )
         rows = [
             {"class": name, "accuracy": right / num if num else None, "correct": right, "of": num}
             for name, right, num in zip(classes, correct, samples, strict=True)
@@ -166,7 +252,11 @@ def _figures(result: RunResult, summary: Summary) -> Section:
     """Returns every figure that exists, by the name that it has in JSON."""
     known = METRICS | PROFILE_METRICS
     rows = [
-        {"name": name, "value": format_metric(name, value), "meaning": known[name].meaning if name in known else ""}
+        {
+            "name": name,
+            "value": format_metric(name, value),
+            "meaning": known[name].meaning if name in known else "",
+        }
         for name, value in summary.metrics.items()
         if value is not None
         and not name.startswith(("log2_", "log10_"))
@@ -185,7 +275,10 @@ def _figures(result: RunResult, summary: Summary) -> Section:
 
 
 def settings_sections(result: RunResult) -> list[Section]:
-    """Returns where a run took place and with what settings, as they were read back; none: it never got that far."""
+    """Returns where a run took place and with what settings, as they were read back; none.
+
+    It never got that far.
+    """
     values = {
         field.name: getattr(record, field.name)
         for record in (result.placement, result.settings)
@@ -194,8 +287,15 @@ def settings_sections(result: RunResult) -> list[Section]:
         if field.name not in _NOT_LISTED
     }
     if values and result.environment:
-        values |= {name: getattr(result.environment, name) for name in ("tensorflow_onednn", "thread_variables")}
-    pairs = [(name, format_value(value)) for name, value in values.items() if value not in (None, "", (), {})]
+        values |= {
+            name: getattr(result.environment, name)
+            for name in ("tensorflow_onednn", "thread_variables")
+        }
+    pairs = [
+        (name, format_value(value))
+        for name, value in values.items()
+        if value not in (None, "", (), {})
+    ]
     return [Section("Settings, as read back", tables=(facts(pairs),))] if pairs else []
 
 
@@ -215,7 +315,8 @@ def next_section(
         tracked: Where it stands in MLflow; None: it could not be brought there.
         store_hint: Where its journal lies.
         files: What the run left besides: its model, and the picture of it.
-        server: Address of the MLflow server that it was to go to; None: into the store's own database.
+        server: Address of the MLflow server that it was to go to; None: into the store's own
+            database.
         is_full: Whether the journal and the place in MLflow are named, too.
     """
     store = store_of(store_hint)
@@ -223,7 +324,9 @@ def next_section(
     details = command_line("runs", token[:_ID_CHARACTERS], store=store)
     lines = [("Journal", store_hint if is_full else ""), ("Details", "" if is_full else details)]
     if tracked:
-        lines += [("MLflow", text) for text in (tracked.tracking_uri, f"run {tracked.run_id}") if is_full]
+        lines += [
+            ("MLflow", text) for text in (tracked.tracking_uri, f"run {tracked.run_id}") if is_full
+        ]
         lines.append(("MLflow", look_at_it(tracked, store)))
     elif is_full and result.status == "RUNNING":
         lines.append(("MLflow", "not there before its end"))
@@ -238,7 +341,8 @@ def recovery_command(store: Path | str, server: str | None) -> str:
 
     Args:
         store: Where they are.
-        server: Address of the MLflow server that they are to go to; None: into the store's own database.
+        server: Address of the MLflow server that they are to go to; None: into the store's own
+            database.
     """
     named = ["--tracking-uri", without_secrets(server)] if server else []
     return command_line("recover", *named, store=store)
@@ -247,16 +351,27 @@ def recovery_command(store: Path | str, server: str | None) -> str:
 def look_at_it(tracked: TrackedRun, store: Path | str) -> str:
     """Returns the address of a run in MLflow, or the command that shows the store that it is in."""
     if tracked.tracking_uri.startswith(("http:", "https:")):
-        return f"{tracked.tracking_uri.rstrip('/')}/#/experiments/{tracked.experiment_id}/runs/{tracked.run_id}"
+        server = tracked.tracking_uri.rstrip("/")
+        return f"{server}/#/experiments/{tracked.experiment_id}/runs/{tracked.run_id}"
     return command_line("ui", store=store)
 
 
 def resume_command(result: RunResult, store: Path | str) -> str:
-    """Returns how to go on with a run that ended before its epochs were done; "" if it cannot be gone on with."""
+    """Returns how to go on with a run that ended before its epochs were done.
+
+    "" if it cannot be gone on with.
+    """
     resume = result.request.resume
     done = result.checkpoint_epoch or (
         len(resume.epochs) if resume else None
     )  # before one of its own, its predecessor's
-    if done is None or result.status == "RUNNING" or (result.status == "FINISHED" and not result.stop_reason):
+    if (
+        done is None
+        or result.status == "RUNNING"
+        or (result.status == "FINISHED" and not result.stop_reason)
+    ):
         return ""
-    return f"{command_line('run', '--resume', result.request.run_id, store=store)}    # from epoch {done + 1}"
+    return (
+        f"{command_line('run', '--resume', result.request.run_id, store=store)}    # from epoch"
+        f" {done + 1}"
+    )

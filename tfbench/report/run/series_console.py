@@ -1,4 +1,7 @@
-"""What a series of runs or a sweep shows: the display of the run under way, one line for each that is over."""
+"""What a series of runs or a sweep shows.
+
+The display of the run under way, one line for each that is over.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +21,22 @@ class SeriesConsole(RunConsole):
     """Shows each run of a series in a line.
 
     Args:
-        label: What the line of a run begins with, for example "round 2 of 6, b"; of a sweep, the run that is made.
-        warned: Warnings that runs before gave, which are not repeated; those of these runs are added.
-        is_tracked: Whether runs are to be in MLflow, so that one which is not is said to be missing there.
+        label: What the line of a run begins with, for example "round 2 of 6, b"; of a sweep, the
+            run that is made.
+        warned: Warnings that runs before gave, which are not repeated; those of these runs are
+            added.
+        is_tracked: Whether runs are to be in MLflow, so that one which is not is said to be missing
+            there.
         options: As of `RunConsole`.
     """
 
     def __init__(
-        self, label: str = "", warned: set[str] | None = None, *, is_tracked: bool = True, **options: Any
+        self,
+        label: str = "",
+        warned: set[str] | None = None,
+        *,
+        is_tracked: bool = True,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
         self._is_tracked = is_tracked
@@ -53,9 +64,14 @@ class SeriesConsole(RunConsole):
         """Shows the run's speed, or how else it ended, and how many warnings there are."""
         self.close()
         speed = run.samples_per_second
-        parts = [status_line(run.result) if speed is None else f"{formats.format_speed(speed)} samples/s"]
+        parts = [
+            status_line(run.result) if speed is None else f"{formats.format_speed(speed)} samples/s"
+        ]
         if run.tracked is None and self._is_tracked:
-            parts.append(f"not in MLflow; `{recovery_command(store_of(run.journal), self._server)}` brings it there")
+            parts.append(
+                f"not in MLflow; `{recovery_command(store_of(run.journal), self._server)}` brings"
+                " it there"
+            )
         if run.warnings:
             parts.append(count(len(run.warnings), "warning"))
         line = f"{self._label}: {'; '.join(parts)} ({run.run_id})"
@@ -84,7 +100,9 @@ class SweepConsole(SeriesConsole):
     def begin(self, planned: PlannedRun, num_done: int, seconds_left: float) -> None:
         """Names the run that is about to be made."""
         name = run_label(self._plan, planned)
-        self._label = f"[{num_done + 1}/{self._num_runs}, {formats.format_clock(seconds_left)} left] {name}"
+        self._label = (
+            f"[{num_done + 1}/{self._num_runs}, {formats.format_clock(seconds_left)} left] {name}"
+        )
 
     def end(self, planned: PlannedRun, result: PlannedRunResult, summary: Summary | None) -> None:
         """Says what became of a run that was not made."""
