@@ -78,7 +78,8 @@ def run_pool(recipe: str, processes: int, seconds: float) -> list[float]:
 
 def read_pool(store: Store, recipe: str) -> list[float]:
     """Returns the samples per second of a recipe's finished runs, oldest first."""
-    speeds, kinds = [], set()
+    speeds = []
+    kinds = set()
     for head in reversed(store.heads()):
         path = store.journal_path(head.run_id)
         result = read_run(path, read_records(path))

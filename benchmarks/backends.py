@@ -62,10 +62,8 @@ def _measure() -> Any:
     expected = first_steps.read_expected()
     found: dict[str, list[tuple[bool, float, float, float, float, int]]] = {}
     for recipe, optimizer in first_steps.list_cases():
-        mine, theirs = (
-            first_steps.begin(first_steps.load_small(recipe, optimizer)),
-            expected[f"{recipe} {optimizer}"],
-        )
+        mine = first_steps.begin(first_steps.load_small(recipe, optimizer))
+        theirs = expected[f"{recipe} {optimizer}"]
         steps = list(first_steps.differences(mine, theirs))
         found.setdefault(recipe, []).append(
             (

@@ -64,7 +64,8 @@ def cover_by_bootstrap(samples: np.ndarray, truth: float, rng: np.random.Generat
     """
     size = samples.shape[1]
     places = np.sort(rng.integers(0, size, (RESAMPLES, size)), axis=1)
-    lower, upper = places[:, (size - 1) // 2], places[:, size // 2]
+    lower = places[:, (size - 1) // 2]
+    upper = places[:, size // 2]
     held = 0
     for rows in np.array_split(np.sort(samples, axis=1), 20):
         low, high = np.quantile((rows[:, lower] + rows[:, upper]) / 2, (0.025, 0.975), axis=1)
@@ -79,7 +80,9 @@ def cover_until_precise(samples: np.ndarray) -> tuple[float, float, float]:
         The share of intervals that hold the median, the mean number of runs, the share that became
         narrow in time.
     """
-    held, runs, reached = 0, 0, 0
+    held = 0
+    runs = 0
+    reached = 0
     for row in samples.tolist():
         for num in range(MIN_PRECISE_REPEATS, DEFAULT_MAX_REPEATS + 1):
             interval = log_interval(row[:num])

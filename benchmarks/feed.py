@@ -30,7 +30,8 @@ GPU_SETUPS = {
     name.replace("cpu", "gpu"): (strategy, [device.replace("cpu", "gpu") for device in devices])
     for name, (strategy, devices) in SETUPS.items()
 }
-TURN_BATCHES, TURNS = 1000, 3
+TURN_BATCHES = 1000
+TURNS = 3
 
 
 def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tuple[float, float]:
@@ -66,7 +67,8 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
 
     found = []
     for number in range(TURNS + 1):
-        wall, processor = time.perf_counter(), time.process_time()
+        wall = time.perf_counter()
+        processor = time.process_time()
         for _ in range(TURN_BATCHES if number else 50):  # the first turn holds tracing
             take(iterator)
         several_workers.synchronize()

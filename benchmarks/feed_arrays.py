@@ -81,7 +81,8 @@ def by_grain_batches(splits: Splits, batch: int) -> Iterator[Any]:
     """Returns the batches of a run, each made in one of Grain's threads."""
     import grain
 
-    split, spec = splits.train, splits.spec
+    split = splits.train
+    spec = splits.spec
     pool = len(split.inputs)
     draw = functools.lru_cache(2)(
         functools.partial(order_of_pass, spec=spec, num_samples=split.num_samples, seed=SEED)
@@ -102,7 +103,8 @@ def by_grain_samples(splits: Splits, batch: int) -> Iterator[Any]:
     """Returns batches that Grain puts together from samples."""
     import grain
 
-    split, spec = splits.train, splits.spec
+    split = splits.train
+    spec = splits.spec
 
     class Samples:
         """Samples by number, as Grain takes them."""
@@ -135,7 +137,8 @@ def read_options() -> Any:
     return grain.ReadOptions(num_threads=len(os.sched_getaffinity(0)), prefetch_buffer_size=AHEAD)
 
 
-NUMPY, SAME_BATCHES = "NumPy in a thread", "Grain, batch by batch"
+NUMPY = "NumPy in a thread"
+SAME_BATCHES = "Grain, batch by batch"
 SETUPS = {
     NUMPY: by_numpy,
     SAME_BATCHES: by_grain_batches,
@@ -159,7 +162,9 @@ def take(setup: str, number: int, seconds: float) -> Reading:
     first_batch = zlib.crc32(next(stream)[0].tobytes())
     for _ in range(2 * AHEAD):  # those that were ready
         next(stream)
-    count, start, processor = 0, time.perf_counter(), time.process_time()
+    count = 0
+    start = time.perf_counter()
+    processor = time.process_time()
     while (elapsed := time.perf_counter() - start) < seconds:
         next(stream)
         count += 1

@@ -35,7 +35,8 @@ from tfbench.runs.session import POLL_SECONDS
 
 def follow(path: str) -> None:
     """Follows a journal as the parent of a run does, until it is killed."""
-    follower, replay = Follower(Path(path)), Replay()
+    follower = Follower(Path(path))
+    replay = Replay()
     while True:
         for record in follower.read():
             replay.apply(record)
@@ -98,7 +99,9 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
         )
         callbacks = build_callbacks(readings)
         with_instruments = callbacks.on_train_batch_end
-        done, start, own_ns = 0, 0.0, 0
+        done = 0
+        start = 0.0
+        own_ns = 0
 
         def on_train_batch_end(batch: int, logs: Any = None) -> None:
             nonlocal done, start, own_ns

@@ -268,7 +268,8 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
         else:
             yield Figure(name=what, before=before, share=share, num=num)
     for percent, num_settings, num_rounds in itertools.product((10, 5), (2, size), (3, 5, 10)):
-        spreads, effect = alike[:num_settings], 1 + percent / 100
+        spreads = alike[:num_settings]
+        effect = 1 + percent / 100
         tables = (
             plant_table(generator, spreads, effect=effect, num_rounds=num_rounds)
             for _ in range(num)
@@ -300,7 +301,9 @@ def simulate_machines(generator: np.random.Generator, num: int, spread: float) -
 
     Their levels scatter between sessions.
     """
-    spread, settings = spread * 4 / 7, range(3)  # runs of a quiet machine, 2 %
+    # runs of a quiet machine, 2 %
+    spread = spread * 4 / 7
+    settings = range(3)
 
     def draw(host: str, level: float) -> Runs:
         return Runs(
@@ -324,7 +327,10 @@ def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> I
 
     The machine's level scatters between sessions.
     """
-    spread, level, slower = spread * 4 / 7, 0.02, 0.85  # runs of a quiet machine, 2 %
+    # runs of a quiet machine, 2 %
+    spread = spread * 4 / 7
+    level = 0.02
+    slower = 0.85
 
     sample = make_sample([(build_result(), 1.0)], group="x")
 
@@ -346,7 +352,8 @@ def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> I
         yield at_most(
             f"{what}: fails", f"{before:.0%}", share(num_runs, 1.0, DEFAULT_FAIL_ABOVE), num
         )
-        before, found = share(num_runs, slower, 0.0), share(num_runs, slower, DEFAULT_FAIL_ABOVE)
+        before = share(num_runs, slower, 0.0)
+        found = share(num_runs, slower, DEFAULT_FAIL_ABOVE)
         yield at_least(f"  {1 - slower:.0%} slower: fails", f"{before:.0%}", found, num)
 
 
@@ -358,7 +365,8 @@ def plant_search(
     One setup takes 1 ms + 10 us per sample, the other what `second` returns.
     """
     pairs: dict[int, tuple[Runs, Runs]] = {}
-    values, num_left = spread_values(1, 4096, 1), 10
+    values = spread_values(1, 4096, 1)
+    num_left = 10
     while values:
         for value in values:
             runs = []

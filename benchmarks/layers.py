@@ -86,7 +86,8 @@ def build(name: str, batch: int) -> tuple[Any, Callable[[], float]]:
 
 def take_turn(step: Callable[[], float], num_steps: int) -> Turn:
     """Trains for some steps, each of which ends when its loss is read."""
-    wall, processor = time.perf_counter(), time.process_time()
+    wall = time.perf_counter()
+    processor = time.process_time()
     for _ in range(num_steps):
         step()
     return Turn(

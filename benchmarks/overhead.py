@@ -106,7 +106,8 @@ class Setup:
     """One of the two trainings, stopped between its turns."""
 
     def __init__(self, command: list[str], output: Path, backend: str) -> None:
-        self._output, self._errors = output, output.with_suffix(".stderr")
+        self._output = output
+        self._errors = output.with_suffix(".stderr")
         variables = {**os.environ, **worker_variables(backend)}
         with output.open("wb") as stdout, self._errors.open("wb") as stderr:
             # A session of its own: when a shell ends, the kernel wakes what is stopped in its
@@ -219,7 +220,8 @@ def both_setups(recipe: str, backend: str) -> Iterator[dict[str, Setup]]:
 
 def compare(recipe: str, backend: str, pairs: int) -> str:
     """Measures the pairs of one recipe on one backend; returns a row of the result's table."""
-    ratios, bare_seconds = [], []
+    ratios = []
+    bare_seconds = []
     with both_setups(recipe, backend) as setups:
         for number in range(pairs):
             order = list(setups) if number % 2 else list(reversed(setups))

@@ -26,7 +26,9 @@ from tfbench.records.profile import ProfileRound
 
 SEED = 0
 SIZES = (5, 10, 20)
-LONG, SHORT = 10.0, 0.5  # milliseconds; the step is both
+# milliseconds; the step is both
+LONG = 10.0
+SHORT = 0.5
 LEAST = 0.92
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
@@ -82,7 +84,8 @@ def holds_plainly(kept: KeptRounds, phase: str, truth: float) -> bool:
 
 def cover(samples: np.ndarray, phase: str, truth: float) -> tuple[float, float]:
     """Returns the shares of tfbench's intervals, and of plain ones, that hold the truth."""
-    own, plain = 0, 0
+    own = 0
+    plain = 0
     for values in samples:
         kept = KeptRounds(tuple(make_rounds(values)))
         half = kept.half_width(lambda seconds: seconds[phase])

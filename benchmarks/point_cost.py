@@ -43,7 +43,8 @@ def read_points(store: Store, sweep_id: str) -> list[dict[str, float]]:
     """
     _, results = read_sweep(store, sweep_id)
     finished = {r.run_id: r for r in results.values() if r.outcome == "FINISHED" and r.run_id}
-    points, ended = list[dict[str, float]](), None
+    points = list[dict[str, float]]()
+    ended = None
     for brief in sorted(read_briefs(store, finished).found, key=lambda brief: brief.created):
         between = {} if ended is None else {BETWEEN: brief.created - ended}
         ended = brief.created + finished[brief.run_id].seconds

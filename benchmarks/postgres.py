@@ -14,7 +14,9 @@ from browser import free_port
 from contract import wait_until
 from servers import end_family
 
-USER, PASSWORD, DATABASE = "tracking", "pl4nted", "runs"
+USER = "tracking"
+PASSWORD = "pl4nted"
+DATABASE = "runs"
 
 
 class Postgres:
@@ -31,7 +33,8 @@ class Postgres:
         assert programs, "PostgreSQL is not installed"
         self.port = free_port()
         self.uri = f"postgresql+psycopg2://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{DATABASE}"
-        self._programs, self._folder = programs, folder
+        self._programs = programs
+        self._folder = folder
         self._user = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
         folder.mkdir(mode=0o700)
         (folder / "password").write_text(PASSWORD)

@@ -88,7 +88,8 @@ def change(records: list[dict[str, Any]], index: int, factor: float) -> None:
     Its id, network, batch size and setup, and steps so many times as long.
     """
     strategy, devices = SETUPS[index % 2]
-    network, batch = NETWORKS[index // 2 % 4], BATCHES[index // 8 % 4]
+    network = NETWORKS[index // 2 % 4]
+    batch = BATCHES[index // 8 % 4]
     for record in records:
         match record["kind"]:
             case "request":

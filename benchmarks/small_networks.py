@@ -36,7 +36,8 @@ import click
 ENDLESS = 1_000_000  # epochs
 FAST = {"training.data_on_device": True, "training.steps_per_execution": 100}
 SETTINGS = {"tfbench, fast": FAST, "tfbench, fast, XLA": FAST | {"training.compiler": "xla"}}
-PLAIN, LOOP = "fit, tf.data", "resident loop"
+PLAIN = "fit, tf.data"
+LOOP = "resident loop"
 SETUPS = ("tfbench", *SETTINGS, PLAIN, "fit, NumPy", LOOP)
 BEFORE = "before"
 
@@ -71,23 +72,27 @@ class Turns:
     """The setup's side: answers with each turn, and waits for the next one."""
 
     def __init__(self, epochs: int, samples_per_epoch: int) -> None:
-        self._epochs, self._samples = epochs, samples_per_epoch
+        self._epochs = epochs
+        self._samples = samples_per_epoch
         self._done = 0
-        self._start, self._processor_start = time.perf_counter(), time.process_time()
+        self._start = time.perf_counter()
+        self._processor_start = time.process_time()
 
     def end_epoch(self) -> bool:
         """Says whether to stop."""
         self._done += 1
         if self._done % self._epochs:
             return False
-        now, processor = time.perf_counter(), time.process_time()
+        now = time.perf_counter()
+        processor = time.process_time()
         answer(
             Turn(
                 self._samples * self._epochs, now - self._start, processor - self._processor_start
             )._asdict()
         )
         order = sys.stdin.readline().strip()
-        self._start, self._processor_start = time.perf_counter(), time.process_time()
+        self._start = time.perf_counter()
+        self._processor_start = time.process_time()
         return order != "go"
 
 
@@ -139,7 +144,8 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
     steps = count_steps_per_epoch(splits.train.num_samples, case.batch_size)
     turns = Turns(case.epochs, steps * case.batch_size)
     with tempfile.TemporaryDirectory() as folder:
-        journal, breakdown = Journal(Path(folder) / "run.jsonl"), Breakdown(time.perf_counter_ns())
+        journal = Journal(Path(folder) / "run.jsonl")
+        breakdown = Breakdown(time.perf_counter_ns())
         clock = SpanClock(
             recipe.measurement,
             synchronize=several_workers.synchronize,
@@ -217,7 +223,8 @@ def in_a_loop(splits: Any, model: Any, case: Case) -> None:
     @tf.function
     def step(start: Any) -> None:
         chosen = order[start : start + size]
-        x, y = tf.gather(inputs, chosen), tf.gather(targets, chosen)
+        x = tf.gather(inputs, chosen)
+        y = tf.gather(targets, chosen)
         with tf.GradientTape() as tape:
             outputs = model(x, training=True)
             loss = model.compute_loss(x, y, outputs)
@@ -240,7 +247,8 @@ def arrays_of(splits: Any) -> tuple[Any, Any]:
 
     Converted once, before the training.
     """
-    split, spec = splits.train, splits.spec
+    split = splits.train
+    spec = splits.spec
     return (
         split.inputs[: split.num_samples].astype("float32") * spec.input_scale,
         split.targets[: split.num_samples],

@@ -51,7 +51,8 @@ def main(recipe: str, backend: str, num_runs: int, seconds: float) -> None:
     unchecked = {"measurement.checks": False}
     values = lay_values(unchecked, backend=backend, devices="cpu:0", data="synthetic")
     request = load_request(recipe, values=values, steady_seconds=seconds)
-    logs, took = np.zeros((3, num_runs)), np.zeros((3, num_runs))
+    logs = np.zeros((3, num_runs))
+    took = np.zeros((3, num_runs))
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))
         makers = []
@@ -80,7 +81,8 @@ def main(recipe: str, backend: str, num_runs: int, seconds: float) -> None:
         )
         low, high = (math.exp(ratios.mean() + sign * half) for sign in (-1, 1))
         ratio = f"{math.exp(ratios.mean()):.3f} | {low:.3f} to {high:.3f}" if way else "1 |"
-        scatter, freedom = logs[way].std(ddof=1), num_runs - 1
+        scatter = logs[way].std(ddof=1)
+        freedom = num_runs - 1
         least, most = (
             scatter * math.sqrt(freedom / stats.chi2.ppf(share, freedom))
             for share in ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)

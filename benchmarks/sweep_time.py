@@ -71,7 +71,8 @@ class Checkout(NamedTuple):
         if case.is_cold:
             shutil.rmtree(cache, ignore_errors=True)
         settings = {"PYTHONPATH": str(self.path), "TFBENCH_CACHE_DIR": str(cache)}
-        start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
             [sys.executable, "-m", "tfbench", *case.arguments],
             cwd=self.folder,
@@ -80,7 +81,8 @@ class Checkout(NamedTuple):
             text=True,
             check=False,
         )
-        seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = time.perf_counter() - start
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode:
             raise click.ClickException(
                 f"{self.path}: tfbench {' '.join(case.arguments)}\n{done.stderr}"

@@ -69,7 +69,8 @@ def track_all(root: Path, uri: str, experiment: str) -> None:
     """
     from requests import Session
 
-    store, spent = Store(root), collections.Counter[str]()
+    store = Store(root)
+    spent = collections.Counter[str]()
     send = Session.send
 
     def timed_send(session: Session, request: Any, **options: Any) -> Any:
@@ -101,7 +102,8 @@ def track_one(store: Store, run_id: str, tracker: MlflowTracker) -> str:
 
     Returns what went wrong at its end, "" if nothing did.
     """
-    replay, is_tracked = Replay(), True
+    replay = Replay()
+    is_tracked = True
     for record in read_records(store.journal_path(run_id)):
         replay.apply(record)
         if record["kind"] in ("ready", "epoch") and is_tracked:

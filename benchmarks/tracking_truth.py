@@ -74,7 +74,8 @@ def build_stores(folder: Path, uri: str, name: str, num_runs: int, num_clients: 
     """Writes the journals of a sweep into a store a client, none of them tracked yet."""
     stores = [Store(folder / f"{name}-{client}") for client in range(num_clients)]
     for index in range(num_runs):
-        store, result = stores[index % num_clients], build_run(index, name)
+        store = stores[index % num_clients]
+        result = build_run(index, name)
         write_journal(store, result)
         store.write_state(result.request.run_id, TrackingState(tracking_uri=uri, experiment=name))
     return stores
@@ -101,10 +102,12 @@ def verify(
     (experiment_id,) = (
         one.experiment_id for one in client.search_experiments() if one.name == experiment
     )
-    runs, token = [], None
+    runs = []
+    token = None
     while token != "":
         page = client.search_runs([experiment_id], max_results=200, page_token=token)
-        runs, token = [*runs, *page], page.token or ""
+        runs = [*runs, *page]
+        token = page.token or ""
     query = (
         "SELECT m.run_uuid, m.key, m.step, m.value FROM metrics m JOIN runs r ON r.run_uuid ="
         " m.run_uuid "
@@ -143,7 +146,8 @@ def hold(
     truth: RunResult, run: Any, values: list[tuple[str, int, float]], files: Path
 ) -> Iterator[str]:
     """Yields in what a run that was read back is not the one that was measured."""
-    summary, name = summarize_run(truth), truth.request.run_id
+    summary = summarize_run(truth)
+    name = truth.request.run_id
     expected = collections.Counter(
         (key, epoch.epoch, value)
         for epoch in truth.epochs

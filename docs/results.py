@@ -38,7 +38,9 @@ from tfbench.wording import markdown_text
 
 RESULTS = Path(__file__).parent / "results"
 _NOTICE = "<!-- Written by docs/results.py from the journals beside it. -->"
-_ROUNDS, _SECONDS = 3, 5.0  # of a sweep that is not told otherwise
+# of a sweep that is not told otherwise
+_ROUNDS = 3
+_SECONDS = 5.0
 _PLOT = "samples_per_second.png"
 _LEGEND = (
     (
@@ -78,7 +80,8 @@ def pack(store_root: Path, folder: Path) -> None:
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     compared = api.compare(sweep=sweep_id, store=store_root)
-    picture, finding = folder / f"{plan.recipe_name}.png", next(iter(compared.verdict), "")
+    picture = folder / f"{plan.recipe_name}.png"
+    finding = next(iter(compared.verdict), "")
     picture.unlink(missing_ok=True)
     for plot in comparison_plots(compared.comparison, finding):
         if plot.name == _PLOT:  # of one size there is no line to draw
@@ -172,10 +175,8 @@ def _name(environment: Environment) -> str:
 
 def _describe(sweeps: list[_Sweep]) -> str:
     environments = [environment for sweep in sweeps for environment in sweep.environments]
-    first, loads = (
-        environments[0],
-        [one.load_average for one in environments if one.load_average is not None],
-    )
+    first = environments[0]
+    loads = [one.load_average for one in environments if one.load_average is not None]
     days = sorted({time.strftime("%Y-%m-%d", time.gmtime(sweep.plan.created)) for sweep in sweeps})
     versions = [
         f"{title} {found.pop()}"
@@ -190,7 +191,8 @@ def _describe(sweeps: list[_Sweep]) -> str:
 
 
 def _command(plan: SweepPlan) -> str:
-    tables, overrides = plan.tables, set(plan.overrides) - {"dataset.data", "measurement.seconds"}
+    tables = plan.tables
+    overrides = set(plan.overrides) - {"dataset.data", "measurement.seconds"}
     values = {
         key: functools.reduce(lambda table, part: table[part], key.split("."), tables)
         for key in overrides

@@ -119,7 +119,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Anything else fails at once, as it would without a network.
     """
-    real_resolve, real_connect = socket.getaddrinfo, socket.socket.connect
+    real_resolve = socket.getaddrinfo
+    real_connect = socket.socket.connect
 
     def resolve(host: Any, *args: Any, **kwargs: Any) -> Any:
         if not _is_local(host):

@@ -110,10 +110,8 @@ def run(
     """
     data = "synthetic" if synthetic else None
     values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, data=data)
-    kept, options = (
-        Store(Path(store)),
-        {"data_dir": _data_dir(data_dir), "allows_code": allows_code},
-    )
+    kept = Store(Path(store))
+    options = {"data_dir": _data_dir(data_dir), "allows_code": allows_code}
     request = make_request(kept, recipe, resume, values=values, name=name, **options)
     maker = open_maker(kept, track, tracking_uri, experiment, find_earlier_place(kept, request))
     return maker.make(request, observer or Observer(), limits)
@@ -255,7 +253,8 @@ def compare(
         UnknownNameError: There are no such runs, or no such setup.
         TrackingError: The record of the sweep is damaged.
     """
-    kept, plan = Store(Path(store)), None
+    kept = Store(Path(store))
+    plan = None
     sweep_id, run_ids = find_named(kept, runs, sweep)
     if sweep_id:
         plan, results = read_sweep(kept, sweep_id)

@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
-_LOWER, _HIGHER, _NEITHER = "lower", "higher", "neither"
+_LOWER = "lower"
+_HIGHER = "higher"
+_NEITHER = "neither"
 
 
 class Metric(NamedTuple):

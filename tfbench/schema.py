@@ -159,7 +159,8 @@ def read_json(data: bytes) -> Any:
     Raises:
         ValueError: It is none.
     """
-    found, is_long = pydantic_core.from_json(data), _LONG.search(data)
+    found = pydantic_core.from_json(data)
+    is_long = _LONG.search(data)
     # A number whose products no float holds becomes one without end, which no field takes.
     return (
         json.loads(data, parse_int=lambda text: int(text) if len(text) < 40 else math.inf)

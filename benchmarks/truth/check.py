@@ -29,7 +29,8 @@ from tfbench.runs.baseline import read_baseline
 from tfbench.store.store import Store
 
 SEED = 0
-NAP_SECONDS, SLOW_DOWN = 0.3, 1.05
+NAP_SECONDS = 0.3
+SLOW_DOWN = 1.05
 WARMUP_STEPS = 3  # with so long naps, what later steps still take longer is nothing beside them
 MIN_POOL = 60
 DRAWN = 5  # processes on each side, as `tfbench check` makes by default
@@ -39,11 +40,9 @@ def make_pool(
     folder: Path, factor: float, processes: int, seconds: float
 ) -> tuple[SpeedSample, float]:
     """Returns the speeds of so many processes, and the mean of their naps in seconds."""
-    recipe, log, kept = (
-        folder / "planted.toml",
-        folder / f"naps-{factor}",
-        folder / f"pool-{factor}.json",
-    )
+    recipe = folder / "planted.toml"
+    log = folder / f"naps-{factor}"
+    kept = folder / f"pool-{factor}.json"
     recipe.write_text(RECIPE)
     command = [
         sys.executable,
@@ -109,7 +108,8 @@ def main(processes: int, seconds: float, comparisons: int) -> None:
         pool, nap = make_pool(Path(name), 1.0, processes, seconds)
         slower, longer_nap = make_pool(Path(name), SLOW_DOWN, processes, seconds)
     rng = random.Random(SEED)
-    equal, slowed = [], []
+    equal = []
+    slowed = []
     for _ in range(comparisons):
         places = rng.sample(range(processes), 2 * DRAWN)
         baseline = draw(pool, places[:DRAWN])

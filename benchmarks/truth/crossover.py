@@ -20,7 +20,8 @@ import click
 from naps import RECIPE, with_planted
 from planted import read_naps
 
-LOW, HIGH = 4, 1024
+LOW = 4
+HIGH = 1024
 SETUPS = ("default", "one_device")
 COSTS = (
     (0.04, 0.0004),
@@ -82,9 +83,11 @@ def count_exhaustive() -> int:
 
     Its sizes are 5 % apart, and at least 1.
     """
-    size, count = LOW, 1
+    size = LOW
+    count = 1
     while size < HIGH:
-        size, count = max(size + 1, int(size * (1 + LARGEST_ERROR))), count + 1
+        size = max(size + 1, int(size * (1 + LARGEST_ERROR)))
+        count = count + 1
     return count
 
 
@@ -104,7 +107,8 @@ def main(repeats: int, seconds: float) -> None:
         sizes = [point["value"] for point in document["points"]]
         truth = find_truth(folder, sizes)
     (nap, per_sample), (other_nap, other_per_sample) = COSTS
-    planted, exhaustive = (other_nap - nap) / (per_sample - other_per_sample), count_exhaustive()
+    planted = (other_nap - nap) / (per_sample - other_per_sample)
+    exhaustive = count_exhaustive()
     click.echo("| planted | by the logs | found | measurable from | error | sizes | of |")
     click.echo("| --- | --- | --- | --- | --- | --- | --- |")
     found = document["crossings"]

@@ -22,8 +22,11 @@ from pathlib import Path
 from planted import read_naps
 
 HERE = Path(__file__).parent
-NAP_SECONDS, INPUT_NAP_SECONDS = 0.2, 0.1
-STEPS, OWN_STEPS = 60, 600  # after the warm-up, with naps and with naps of no length
+NAP_SECONDS = 0.2
+INPUT_NAP_SECONDS = 0.1
+# after the warm-up, with naps and with naps of no length
+STEPS = 60
+OWN_STEPS = 600
 LARGEST_ERROR = 0.01
 RECIPE = """
 [recipe]
@@ -87,10 +90,8 @@ def measure_naps(
     settings += (f"training.steps_per_execution={steps_per_execution}",)
     arguments = [*devices, *(part for setting in settings for part in ("--set", setting))]
     summary = measure(folder, num_steps, *arguments)["summary"]
-    reported, num_steady = (
-        summary["steady_seconds"] / summary["steady_steps"],
-        summary["steady_steps"],
-    )
+    reported = summary["steady_seconds"] / summary["steady_steps"]
+    num_steady = summary["steady_steps"]
     # The last step ended the run, so that the steady steps are the last ones of the log.
     naps = read_naps(str(log))[-num_steady * num_replicas :]
     starts = [start for start, _ in naps[::num_replicas]]
@@ -103,8 +104,10 @@ def check_step_naps(folder: Path, steps_per_execution: int, num_replicas: int) -
     case = (steps_per_execution, num_replicas)
     without, no_naps, _ = measure_naps(folder, 0.0, OWN_STEPS, *case)
     reported, napped, between = measure_naps(folder, NAP_SECONDS, STEPS, *case)
-    rest, own_work = reported - napped, without - no_naps
-    error, span_error = (rest - own_work) / napped, reported / between - 1
+    rest = reported - napped
+    own_work = without - no_naps
+    error = (rest - own_work) / napped
+    span_error = reported / between - 1
     row = (
         f"| step | {steps_per_execution} | {num_replicas} | {reported * 1e3:.3f} |"
         f" {napped * 1e3:.3f} "

@@ -88,7 +88,8 @@ def build_model(
         is_one_device = isinstance(tf.distribute.get_strategy(), tf.distribute.OneDeviceStrategy)
         log += "-one_device" if is_one_device else "-default"
         if is_one_device and one_device_nap_seconds is not None:
-            nap_seconds, nap_per_sample = one_device_nap_seconds, one_device_nap_per_sample
+            nap_seconds = one_device_nap_seconds
+            nap_per_sample = one_device_nap_per_sample
     if input_nap_seconds:
         _slow_input_down(input_nap_seconds, input_log)
     layers = [keras.Input(spec.input_shape), keras.layers.Flatten()]

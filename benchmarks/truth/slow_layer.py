@@ -24,7 +24,8 @@ LEAST_NAMED = 0.9  # of the phase of the planted layer
 
 def profile(folder: Path, nap_seconds: float) -> tuple[dict, list[float]]:
     """Returns a profile's JSON document, and the seconds of each nap by its log."""
-    recipe, log = folder / "planted.toml", folder / f"naps-{nap_seconds}"
+    recipe = folder / "planted.toml"
+    log = folder / f"naps-{nap_seconds}"
     recipe.write_text(RECIPE)
     command = [
         sys.executable,
@@ -62,11 +63,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         for nap_seconds in NAPS_SECONDS:
             document, naps = profile(Path(name), nap_seconds)
-            step, napped = document["profile"]["step"], sum(naps) / len(naps)
-            found, phase = (
-                step["bottleneck"],
-                next(one for one in step["phases"] if one["name"] == "backward"),
-            )
+            step = document["profile"]["step"]
+            napped = sum(naps) / len(naps)
+            found = step["bottleneck"]
+            phase = next(one for one in step["phases"] if one["name"] == "backward")
             named = next(
                 check["named_share"] for check in step["checks"] if check["phase"] == "backward"
             )

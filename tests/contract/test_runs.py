@@ -196,7 +196,9 @@ def test_two_workers_on_this_machine_train_together(own_cli: Cli) -> None:
 
 def test_the_example_in_python_measures_a_run_and_a_sweep(in_tmp_path: Path) -> None:
     found = runpy.run_path(str(EXAMPLE))
-    run, swept, runs = found["run"], found["swept"], found["runs"]
+    run = found["run"]
+    swept = found["swept"]
+    runs = found["runs"]
     assert (run.status, run.reason) == ("FINISHED", "")
     assert run.metrics["samples_per_second"] > 0
     again = tfbench.read_run(run.run_id)

@@ -20,7 +20,8 @@ def test_the_energy_of_a_run_is_that_of_its_gpu_and_lies_below_its_power_limit(
     """
     options = ("--data", "synthetic", "--devices", DEVICE, "--seconds", "30", *ON_BACKEND)
     document = run_json("run", "mnist_cnn", *options, cwd=tmp_path)
-    energy, summary = document["energy"], document["summary"]
+    energy = document["energy"]
+    summary = document["summary"]
     if not any(source["part"] == "gpu" for source in energy["sources"]):
         pytest.skip(f"the driver counts no energy of this GPU: {energy['problems']}")
     (address,) = {source["name"] for source in energy["sources"] if source["part"] == "gpu"}

@@ -43,7 +43,8 @@ def test_a_run_records_at_least_what_its_weights_and_activations_take_and_more_o
     give the memory of one layer's gradients to the next one, and tries kernels out in memory of
     their own, so that JAX and PyTorch are held to the least alone.
     """
-    batch, peaks = 8192, list[int]()
+    batch = 8192
+    peaks = list[int]()
     for units in (2048, 4096):
         document = run_json(
             *(

@@ -119,10 +119,8 @@ def test_all_gpus_give_the_loss_of_the_processor(trained: Any) -> None:
 
 
 def test_convolutions_give_the_loss_of_the_processor(trained: Any) -> None:
-    found, expected = (
-        trained(CONVOLUTIONS, "default", DEVICE),
-        trained(CONVOLUTIONS, "default", "cpu:0"),
-    )
+    found = trained(CONVOLUTIONS, "default", DEVICE)
+    expected = trained(CONVOLUTIONS, "default", "cpu:0")
     compare(f"convolutions, {DEVICE}", found, expected, CONVOLUTION_BOUND)
 
 
@@ -139,10 +137,8 @@ def test_with_the_other_compiler_the_loss_is_the_same_and_the_record_says_which(
     operations against Inductor.
     """
     usual, other = COMPILERS[NAME][:2]
-    first, second = (
-        trained(RECIPE, "default", DEVICE),
-        trained(RECIPE, "default", DEVICE, f"training.compiler={other}"),
-    )
+    first = trained(RECIPE, "default", DEVICE)
+    second = trained(RECIPE, "default", DEVICE, f"training.compiler={other}")
     compare(f"compiler {other}, not {usual}", second, first, BOUND)
     assert (first["settings"]["compiler"], second["settings"]["compiler"]) == (usual, other)
 

@@ -40,7 +40,8 @@ def test_no_gpu_is_in_use_before_a_run_is_forked() -> None:
 
 @of_a_gpu_alone
 def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) -> None:
-    text, facts = run("devices", cwd=tmp_path), run_json("devices", cwd=tmp_path)
+    text = run("devices", cwd=tmp_path)
+    facts = run_json("devices", cwd=tmp_path)
     show("tfbench devices", *text.stdout.splitlines(), f"problem: {facts['problem']}")
     assert facts["problem"] is None, "the driver names a GPU that a backend does not see"
     assert len(facts["gpus"]) == count_gpus()
@@ -81,7 +82,8 @@ def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(
     small = (*small, "--devices", DEVICE)
     lying = ("data_on_device=true", "steps_per_execution=100", f"compiler={compiler}")
     changes = [part for setting in lying for part in ("--set", f"training.{setting}")]
-    usual, resident = run_json(*small, cwd=tmp_path), run_json(*small, *changes, cwd=tmp_path)
+    usual = run_json(*small, cwd=tmp_path)
+    resident = run_json(*small, *changes, cwd=tmp_path)
     speeds = [f"{one['summary']['samples_per_second']:,.0f} samples/s" for one in (usual, resident)]
     show(f"batches from the host, and samples on {DEVICE}, compiler {compiler}", *speeds)
     assert resident["devices"] == [DEVICE]

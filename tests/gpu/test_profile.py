@@ -12,10 +12,8 @@ of_a_trace = pytest.mark.skipif(NAME == "jax", reason=f"tfbench reads no trace o
 
 # A step that the host's part is most of, and one that the GPU's is: 8192 samples of 20 million
 # weights.
-SHORT, LONG = (
-    ("mnist_mlp",),
-    ("mnist_mlp", "--global-batch-size", "8192", "--set", "model.hidden_units=[4000,4000]"),
-)
+SHORT = ("mnist_mlp",)
+LONG = ("mnist_mlp", "--global-batch-size", "8192", "--set", "model.hidden_units=[4000,4000]")
 CASES = {"short": SHORT} if REHEARSAL else {"short": SHORT, "long": LONG}
 
 
@@ -51,7 +49,8 @@ def test_phases_add_up_to_the_step_and_none_is_negative(document: Any) -> None:
 def test_a_gpu_s_kernels_are_taken_at_their_own_length_not_scaled_by_the_host_s_slow_down(
     document: Any,
 ) -> None:
-    step, readings = document["profile"]["step"], document["profile"]["readings"]
+    step = document["profile"]["step"]
+    readings = document["profile"]["readings"]
     traced = [one["traced"]["update"] for one in readings["rounds"]]
     assert all(one["on_device"] is not REHEARSAL for one in traced)
     in_layers = sum(

@@ -31,7 +31,8 @@ def trained(strategy: str) -> Any:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_compiled_network_has_the_losses_of_plain_keras(name: str, strategy: str) -> None:
-    losses, plain = trained(strategy)[name]["losses"], trained("default")[name]["plain"]
+    losses = trained(strategy)[name]["losses"]
+    plain = trained("default")[name]["plain"]
     tolerance = ROUNDING if strategy == "mirrored" else 1e-6
     assert losses == [pytest.approx(pair, rel=tolerance) for pair in plain]
 

@@ -282,7 +282,8 @@ def draw_fault(seed: int, number: int) -> tuple[Fault, random.Random]:
     All faults come in turn; the rest is chance.
     """
     chance = random.Random(f"{seed}/{number}")
-    inject, latest = FAULTS[(seed + number) % len(FAULTS)], chance.choice(MOMENTS)
+    inject = FAULTS[(seed + number) % len(FAULTS)]
+    latest = chance.choice(MOMENTS)
     moment = Moment(latest.kind, chance.randint(1, latest.count), chance.uniform(0, latest.delay))
     return Fault(inject, chance.random() < 0.25, chance.random() < 0.6, moment), chance
 

@@ -125,7 +125,8 @@ def test_one_step_through_every_layer_gives_the_weights_of_a_single_device(
     _, kept = child
     num_weights = 8  # two kernels and two biases of the recurrent convolution, two local, two dense
     for index in range(num_weights):
-        before, after = kept[f"default/before/{index}"], kept[f"default/after/{index}"]
+        before = kept[f"default/before/{index}"]
+        after = kept[f"default/after/{index}"]
         np.testing.assert_array_equal(kept[f"{setup}/before/{index}"], before)
         np.testing.assert_allclose(kept[f"{setup}/after/{index}"], after, rtol=0, atol=1e-5)
         assert np.abs(after - before).max() > 1e-4  # the step moved what is compared

@@ -133,7 +133,8 @@ def test_of_runs_that_killed_clients_left_one_is_gone_on_with(
 ) -> None:
     from mlflow import MlflowClient
 
-    client, tags = MlflowClient(server.uri), {"tfbench.run_id": RUN}
+    client = MlflowClient(server.uri)
+    tags = {"tfbench.run_id": RUN}
     experiment_id = client.create_experiment("twins")
     twins = [client.create_run(experiment_id, tags=tags) for _ in range(2)]
     client.log_param(twins[1].info.run_id, "setup", fields.params(RESULT)["setup"])
@@ -162,10 +163,8 @@ def test_more_values_than_a_call_takes_are_sent_in_several(
     server: MlflowServer, proxy: LossyProxy, tmp_path: Path
 ) -> None:
     epochs = tuple(build_epoch(epoch=epoch, finished_at=1.7e9 + epoch) for epoch in range(1, 201))
-    result, store = (
-        dataclasses.replace(RESULT, epochs=epochs, ended_at=1.7e9 + 300),
-        Store(tmp_path / "long"),
-    )
+    result = dataclasses.replace(RESULT, epochs=epochs, ended_at=1.7e9 + 300)
+    store = Store(tmp_path / "long")
     write_journal(store, result)
     track(proxy, store, "long", result)
     require_whole(server, "long", store, result)
@@ -199,7 +198,8 @@ def test_clients_that_begin_at_once_share_an_experiment(
     start = threading.Barrier(4)
 
     def begin(index: int) -> None:
-        store, result = Store(tmp_path / str(index)), build_sized_result(index)
+        store = Store(tmp_path / str(index))
+        result = build_sized_result(index)
         write_journal(store, result)
         tracker = MlflowTracker(proxy.uri, "shared", store)
         tracker.prepare()

@@ -160,8 +160,10 @@ def test_a_run_grows_epoch_by_epoch_with_its_journal_and_is_running_until_that_h
     store: Store,
 ) -> None:
     result = build_sized_result(0)
-    run_id, path = result.request.run_id, write_journal(store, result, without={"finished", "exit"})
-    lines, tracker = path.read_bytes().splitlines(keepends=True), new_tracker(store)
+    run_id = result.request.run_id
+    path = write_journal(store, result, without={"finished", "exit"})
+    lines = path.read_bytes().splitlines(keepends=True)
+    tracker = new_tracker(store)
     tracker.prepare()
     for num_epochs in (0, 1, 2):
         path.write_bytes(

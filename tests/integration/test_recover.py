@@ -302,7 +302,8 @@ def test_the_command_says_what_became_of_the_runs(store: Store, tfbench: Cli) ->
 def test_an_export_is_the_journal_and_overwrites_nothing(
     store: Store, in_tmp_path: Path, tmp_path: Path, tfbench: Cli
 ) -> None:
-    path, file = write_journal(store, RESULTS[0]), Path("run.jsonl")
+    path = write_journal(store, RESULTS[0])
+    file = Path("run.jsonl")
     root = ("--store", str(store.root))
     for stdout in ("-", "/dev/stdout"):
         assert tfbench("export", "mlp-100-b32-0", "-o", stdout, *root).stdout == path.read_text()
@@ -378,7 +379,8 @@ UNTRUE = [
 def test_a_field_that_is_not_what_tfbench_writes_is_named_and_nothing_is_imported(
     store: Store, in_tmp_path: Path, tfbench: Cli, old: bytes, new: bytes, message: str
 ) -> None:
-    good, bad = write_journal(store, RESULTS[1]), Path("bad.jsonl")
+    good = write_journal(store, RESULTS[1])
+    bad = Path("bad.jsonl")
     data = write_journal(store, RESULTS[0]).read_bytes()
     assert old in data
     bad.write_bytes(data.replace(old, new, 1))
@@ -392,7 +394,8 @@ def test_a_field_that_is_not_what_tfbench_writes_is_named_and_nothing_is_importe
 
 
 def test_an_import_takes_a_run_whole_and_connects_once(store: Store, tmp_path: Path) -> None:
-    path, other = write_journal(store, RESULTS[0]), Store(tmp_path / "other")
+    path = write_journal(store, RESULTS[0])
+    other = Store(tmp_path / "other")
     path.write_bytes(path.read_bytes() + b'{"kind":"no')  # no loss: the run had ended
     tracker = FakeTracker(other)
     state = TrackingState(tracking_uri="http://me:s3cret@server", experiment="x")

@@ -150,7 +150,8 @@ def test_a_text_is_read_in_bits_per_byte_and_tokens_per_second(tmp_path: Path) -
         "dataset.context=8",
     )
     document = run_json("run", "text_gpt", *options, *small, cwd=tmp_path)
-    summary, metrics = document["summary"], [epoch["metrics"] for epoch in document["epochs"]]
+    summary = document["summary"]
+    metrics = [epoch["metrics"] for epoch in document["epochs"]]
     assert [one["bits_per_byte"] for one in metrics] == [
         e["loss"] / math.log(2) for e in document["epochs"]
     ]
@@ -188,7 +189,8 @@ def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(
 
 
 def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(runs: dict[str, Done]) -> None:
-    document, journal = runs["plain"].document, runs["plain"].journal
+    document = runs["plain"].document
+    journal = runs["plain"].journal
     energy = document["energy"]
     assert (energy["parts"], energy["problems"]) == (["package", "dram"], [])
     assert document["summary"]["mean_watts"] == pytest.approx(11.5)

@@ -13,10 +13,9 @@ from servers import LossyProxy, serving
 
 pytestmark = pytest.mark.slow
 
-SECRET, TOKEN = (
-    "pass/w0rd-planted",
-    "t0ken-planted",
-)  # the first as its address has it, and as it is
+# the first as its address has it, and as it is
+SECRET = "pass/w0rd-planted"
+TOKEN = "t0ken-planted"
 QUOTED = quote(SECRET, safe="")
 PLANTED = [SECRET, QUOTED, TOKEN, base64.b64encode(f"me:{SECRET}".encode()).decode()]
 RUN = ("run", "sine_lstm", "--epochs", "1", *NO_CHECKS)
@@ -46,7 +45,8 @@ sys.addaudithook(note)
 
 
 def test_what_lets_a_user_in_is_used_and_kept_nowhere(tmp_path: Path) -> None:
-    called, printed = tmp_path / "called", tmp_path / "printed"
+    called = tmp_path / "called"
+    printed = tmp_path / "printed"
     noting = plant(tmp_path, NOTING.format(path=str(called)))
 
     def tfbench(*arguments: str, uri: str) -> Finished:

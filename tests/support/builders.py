@@ -122,7 +122,8 @@ def build_placement(**fields: Any) -> Placement:
 
 def place_request(request: RunRequest) -> Placement:
     """Builds the placement of a run on the devices that it asks for, as if each were one CPU."""
-    distribution, batch = request.recipe.distribution, request.recipe.training.global_batch_size
+    distribution = request.recipe.distribution
+    batch = request.recipe.training.global_batch_size
     devices = distribution.devices or ("cpu:0",)
     return build_placement(
         strategy=distribution.strategy,

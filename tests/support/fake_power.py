@@ -84,13 +84,16 @@ class FakeNvml:
 
     NVMLError = NVMLError
     NVMLLibraryMismatchError = NVMLLibraryMismatchError
-    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+    NVML_CLOCK_SM = 1
+    NVML_CLOCK_MEM = 2
     NVML_TEMPERATURE_GPU = 0
 
     def __init__(
         self, clock: Clock, *cards: Card, is_there: bool = True, lacks: tuple[str, ...] = ()
     ) -> None:
-        self._clock, self._is_there, self._lacks = clock, is_there, lacks
+        self._clock = clock
+        self._is_there = is_there
+        self._lacks = lacks
         self.cards = {card.address: card for card in cards}
         self.open = 0
 

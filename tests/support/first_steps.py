@@ -111,7 +111,9 @@ def describe(recipe: Recipe) -> DatasetSpec:
 
 def begin(recipe: Recipe, *, num_steps: int = NUM_STEPS) -> dict[str, Any]:
     """Trains for some steps, and returns what they began with and their losses."""
-    backend, training, spec = backends.current(), recipe.training, describe(recipe)
+    backend = backends.current()
+    training = recipe.training
+    spec = describe(recipe)
     set_up(recipe)
     with mock.patch.object(synthetic, "POOL_BYTES", 2**24):  # of images; a run makes more
         splits = synthetic.generate_splits(spec, seed=training.seed)
@@ -160,7 +162,8 @@ def find_apart(found: dict[str, Any], expected: dict[str, Any], *, times: float 
         times: By how much more than a sum in another order the device's way of computing may lose.
     """
     apart: list[Any] = [name for name in ("batch", "weights") if found[name] != expected[name]]
-    before, known = found["inference_loss"], expected["inference_loss"]
+    before = found["inference_loss"]
+    known = expected["inference_loss"]
     if not abs(before - known) <= times * 1e-5 * abs(known):
         apart.append(("before", before, known))
     apart += [

@@ -137,7 +137,8 @@ class CudaEvents:
 
     def __init__(self) -> None:
         self._cuda = ctypes.CDLL("libcuda.so.1")
-        device, context = ctypes.c_int(), ctypes.c_void_p()
+        device = ctypes.c_int()
+        context = ctypes.c_void_p()
         self._do("cuInit", 0)
         self._do("cuDeviceGet", ctypes.byref(device), 0)
         self._do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
@@ -174,7 +175,8 @@ class _Step:
     """
 
     def __init__(self, call: Callable[[Any], Any], matrix: Any) -> None:
-        self._call, self._matrix = call, matrix
+        self._call = call
+        self._matrix = matrix
         self._given: list[Any] = []
 
     def __call__(self) -> None:

@@ -82,7 +82,8 @@ def build_sized_result(index: int, **fields: Any) -> RunResult:
 
     Each index has a size, a batch size and a speed of its own.
     """
-    width, batch = (100, 1000, 4000)[index % 3], (32, 128, 512)[index // 3 % 3]
+    width = (100, 1000, 4000)[index % 3]
+    batch = (32, 128, 512)[index // 3 % 3]
     parameters = 784 * width + width * width + 12 * width
     speed = 2e9 / parameters * math.sqrt(batch)
     strategy = ("one_device", "mirrored")[index % 2]

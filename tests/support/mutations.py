@@ -33,7 +33,8 @@ def paths_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 @st.composite
 def _flipped(draw: st.DrawFn) -> Mutation:
-    place, bits = draw(_numbers), draw(st.integers(1, 255))
+    place = draw(_numbers)
+    bits = draw(st.integers(1, 255))
 
     def flip(lines: list[bytes]) -> list[bytes]:
         data = bytearray(b"".join(lines))
@@ -46,11 +47,14 @@ def _flipped(draw: st.DrawFn) -> Mutation:
 @st.composite
 def _of_a_field(draw: st.DrawFn) -> Mutation:
     """Gives a field another value, or another name, takes it away, or adds one."""
-    line, place, literal = draw(_numbers), draw(_numbers), draw(json_literals)
+    line = draw(_numbers)
+    place = draw(_numbers)
+    literal = draw(json_literals)
     what = draw(st.sampled_from(("change", "change", "change", "delete", "add")))
 
     def change(lines: list[bytes]) -> list[bytes]:
-        lines, i = list(lines), line % len(lines)
+        lines = list(lines)
+        i = line % len(lines)
         try:
             document = json.loads(lines[i])
             paths = list(paths_of(document))

@@ -21,12 +21,11 @@ import numpy as np
 from keras import layers, ops
 
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
-EPOCHS, BATCH, TRAINING, VALIDATION = (
-    3,
-    8,
-    20,
-    8,
-)  # samples: a batch reaches over the end of an epoch
+# samples: a batch reaches over the end of an epoch
+EPOCHS = 3
+BATCH = 8
+TRAINING = 20
+VALIDATION = 8
 
 
 def filled(model: Any, *compiled: Any, **options: Any) -> Any:
@@ -68,7 +67,8 @@ def unet_data() -> Any:
 
 
 def two() -> Any:
-    number, words = keras.Input((3,), name="number"), keras.Input((5,), dtype="int32", name="words")
+    number = keras.Input((3,), name="number")
+    words = keras.Input((5,), dtype="int32", name="words")
     parts = [
         layers.Dense(4, activation="tanh")(number),
         layers.Flatten()(layers.Embedding(7, 2)(words)),
@@ -86,7 +86,8 @@ def two() -> Any:
 
 
 def two_data() -> Any:
-    number, words = draw(3), np.random.default_rng(5).integers(0, 7, (TRAINING + VALIDATION, 5))
+    number = draw(3)
+    words = np.random.default_rng(5).integers(0, 7, (TRAINING + VALIDATION, 5))
     targets = {"sign": (number[:, :1] > 0).astype("float32"), "twice": 2 * number[:, :2]}
     weights = {"sign": np.abs(number[:, 0]), "twice": np.abs(number[:, 1])}
     return split({"number": number, "words": words}, targets, weights)
@@ -119,7 +120,8 @@ class OwnStep(keras.Model):
 
     def __init__(self) -> None:
         super().__init__()
-        self.hidden, self.last = layers.Dense(4, activation="tanh"), layers.Dense(1)
+        self.hidden = layers.Dense(4, activation="tanh")
+        self.last = layers.Dense(1)
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         return self.last(self.hidden(inputs))
@@ -256,7 +258,8 @@ def main(strategy: str, *names: str) -> None:
     from tfbench import backends
 
     backend = backends.current()
-    resolve, resolved = backend.resolve, []
+    resolve = backend.resolve
+    resolved = []
 
     def resolve_once(*asked: Any) -> Any:  # devices cannot be chosen twice in a process
         resolved.append(resolved[0] if resolved else resolve(*asked))

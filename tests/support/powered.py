@@ -19,7 +19,10 @@ DRAM = EnergySource(
 )
 CARD = EnergySource(name=GPU, part="gpu", resolution_seconds=0.1)
 WARMUP = 10.0  # seconds of the first epoch, before its steady part
-TRAINING, VALIDATION, PAUSE = 20.0, 5.0, 1.0  # of an epoch, and after it
+# of an epoch, and after it
+TRAINING = 20.0
+VALIDATION = 5.0
+PAUSE = 1.0
 STEPS = 40  # of an epoch's training after the warm-up
 
 
@@ -40,12 +43,11 @@ def build_powered_run(
     Each trains 20 s and is validated for 5 s.
     """
     problems = fields.pop("problems", ())
-    readings, epochs, spans = (
-        list[EnergyReading](),
-        [],
-        [build_span(first_step=1, last_step=1, seconds=WARMUP)],
-    )
-    now, step = 100.0, 1
+    readings = list[EnergyReading]()
+    epochs = []
+    spans = [build_span(first_step=1, last_step=1, seconds=WARMUP)]
+    now = 100.0
+    step = 1
 
     def read(moment: Moment) -> None:
         readings.append(

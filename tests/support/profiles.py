@@ -82,7 +82,8 @@ def build_partly_traced(rest: str, *, on_device: bool = False) -> ProfileRound:
             tell.
         on_device: Whether a GPU did all that.
     """
-    parts, unnamed = dict[str, float](), 0.0
+    parts = dict[str, float]()
+    unnamed = 0.0
     scale = MS if on_device else SLOWDOWN * MS
     calls = {}
     for call, part, named in (
@@ -90,7 +91,8 @@ def build_partly_traced(rest: str, *, on_device: bool = False) -> ProfileRound:
         ("backward", "backward/1", 0.3),
         ("update", "update", 0.1),
     ):
-        parts, unnamed = parts | {part: scale * named}, unnamed + 8 * scale * named
+        parts = parts | {part: scale * named}
+        unnamed = unnamed + 8 * scale * named
         active = {
             "at work": sum(parts.values()) + unnamed,
             "idle": sum(parts.values()),

@@ -53,7 +53,8 @@ class Command:
             _have_database(arguments, cwd)
         self._output = cwd / f"{time.monotonic_ns()}.out"
         self._errors = self._output.with_suffix(".err")
-        program, passed = ["-m", "tfbench"], list[int]()
+        program = ["-m", "tfbench"]
+        passed = list[int]()
         if not environment:
             passed = [sharing.prepare().fileno()]
             program = [sharing.__file__, *map(str, passed)]

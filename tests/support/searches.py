@@ -48,8 +48,10 @@ class PlantedRuns:
         self.requests.append(request)
         self.limits += [one for one in rest if isinstance(one, RunLimits)]
         recipe = request.recipe
-        batch, strategy = recipe.training.global_batch_size, recipe.distribution.strategy
-        fate, backend = self._fates(batch, strategy), recipe.training.backend
+        batch = recipe.training.global_batch_size
+        strategy = recipe.distribution.strategy
+        fate = self._fates(batch, strategy)
+        backend = recipe.training.backend
         fixed, per_sample = COSTS[strategy if backend == "tensorflow" else backend]
         speed = batch / (fixed + per_sample * batch) * (1 + 0.001 * (len(self.requests) % 3 - 1))
         metrics = {

@@ -27,7 +27,8 @@ from tfbench.worker import checkpoints, data
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.process_settings import import_keras, set_process_wide
 
-BATCH, NUM_STEPS = 16, 20
+BATCH = 16
+NUM_STEPS = 20
 DEVICES = ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]
 SPREADS: dict[str, dict[str, Any]] = {
     "one": {"distribution.strategy": "default", "distribution.devices": ["cpu:0"]},

@@ -173,10 +173,8 @@ def build_planned_result(
     """
     setup = plan.setups[planned.setup]
     recipe = resolve_recipe(plan, list_settings(plan)[planned.setting], setup)
-    widths, batch = (
-        recipe.model.options.get("hidden_units", (100,)),
-        recipe.training.global_batch_size,
-    )
+    widths = recipe.model.options.get("hidden_units", (100,))
+    batch = recipe.training.global_batch_size
     parameters = sum((a + 1) * b for a, b in zip((784, *widths), (*widths, 10), strict=True))
     request = build_request(
         run_id=f"{planned.number:032x}",

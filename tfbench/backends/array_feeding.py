@@ -79,7 +79,8 @@ class ArrayFeeding:
             and (batch, *target_shape). Of structured data (inputs, targets, weights), each as the
             data set has it.
         """
-        split, spec = splits.train, splits.spec
+        split = splits.train
+        spec = splits.spec
 
         def make() -> Generator[Batch, None, None]:
             numbered = orders(
@@ -93,7 +94,8 @@ class ArrayFeeding:
                     )
                     yield finish(rows, splits, crop), *others
 
-        batches, mesh = ahead(make()), self.find_mesh()
+        batches = ahead(make())
+        mesh = self.find_mesh()
         if mesh is None:
             return batches
         return (

@@ -171,7 +171,8 @@ def require_on(placed: Placed, kinds: Iterable[str], what: str) -> None:
         kinds: Of the devices that it is on: "cpu", "gpu".
         what: It is, for the message.
     """
-    found, wanted = sorted(set(kinds)), placed.device_names[0].partition(":")[0]
+    found = sorted(set(kinds))
+    wanted = placed.device_names[0].partition(":")[0]
     if found != [wanted]:
         raise MeasurementError(
             f"{what} on {', '.join(found) or 'no device'} instead of {placed.placement.devices[0]}."

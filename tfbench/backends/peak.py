@@ -13,10 +13,9 @@ from tfbench.machine.usage import read_counters
 from tfbench.records.machine import PeakCheck
 from tfbench.records.profile import BandwidthCheck
 
-_CPU_SIZE, _GPU_SIZE = (
-    2048,
-    4096,
-)  # rows and columns; larger products are no faster, smaller ones are
+# rows and columns; larger products are no faster, smaller ones are
+_CPU_SIZE = 2048
+_GPU_SIZE = 4096
 _SMALL_SIZE = 1024  # where one of the large products would take longer than a round may
 _GPU_CHAIN = 8  # products in a row in a call on a GPU
 _LONGEST_CHAIN = (
@@ -27,10 +26,13 @@ _ROUND_SECONDS = 0.4  # longest that a round may take
 # the host does before the device begins, and after it is done, is then less than a hundredth of it.
 # A product of 4096 rows in 16 bits takes 0.2 ms on a fast GPU, a call as long: eight of them alone
 # would be timed a tenth too long.
-_MIN_ROUND_SECONDS, _MIN_LAUNCHES = 0.05, 100
+_MIN_ROUND_SECONDS = 0.05
+_MIN_LAUNCHES = 100
 _MOST_CALLS = 10_000
 _MIN_ROUNDS = 3
-_CPU_ARRAY_BYTES, _GPU_ARRAY_BYTES = 64 * 2**20, 512 * 2**20  # too large for caches
+# too large for caches
+_CPU_ARRAY_BYTES = 64 * 2**20
+_GPU_ARRAY_BYTES = 512 * 2**20
 _ARRAYS_MOVED = 3  # of an addition in place: two are read, one is written
 _ADDITIONS = 8  # in a call, whose own cost they share
 _COMPUTE_DTYPES = {"float32": "float32", "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}

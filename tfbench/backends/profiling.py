@@ -18,10 +18,9 @@ Call = Callable[[], None]
 
 _PS = 1e-12
 
-_POOL_BATCHES, _POOL_BYTES = (
-    32,
-    64 * 2**20,
-)  # at hand, so that a step learns from more than one batch
+# at hand, so that a step learns from more than one batch
+_POOL_BATCHES = 32
+_POOL_BYTES = 64 * 2**20
 
 
 class ProfiledBatches:
@@ -36,7 +35,8 @@ class ProfiledBatches:
     def __init__(
         self, dataset: Any, *, put: Callable[[Any], Any], iterate: Callable[[Any], Any]
     ) -> None:
-        self._dataset, self._iterate = dataset, iterate
+        self._dataset = dataset
+        self._iterate = iterate
         stream = iter(dataset)
         first = next(stream)
         num_bytes = sum(np.asarray(array).nbytes for array in list_arrays(first))
@@ -91,12 +91,10 @@ class StepCalls:
     def __init__(self, model: Any, batches: ProfiledBatches, placed: Any) -> None:
         from tfbench.models.structure.graph import walk
 
-        self.model, self.batches, self.placed, self.calls = (
-            model,
-            batches,
-            placed,
-            list(walk(model)),
-        )
+        self.model = model
+        self.batches = batches
+        self.placed = placed
+        self.calls = list(walk(model))
         model.make_train_function()
         backend = backends.current()
         self.variables = backend.training_variables(model)
@@ -127,7 +125,8 @@ class StepCalls:
 
     def call(self, upto: str) -> Call:
         """Returns one call of the step up to a phase."""
-        function, cycle = self.build(upto), self.batches.cycle()
+        function = self.build(upto)
+        cycle = self.batches.cycle()
         return lambda: self.wait(self.run(upto, function, *next(cycle)))
 
     def keras_call(self, iterator: Any, *, waits: bool = False) -> tuple[Call, int]:

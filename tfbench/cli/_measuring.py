@@ -145,7 +145,8 @@ class ShownRuns:
         """
         from tfbench.report.run.series_console import SeriesConsole
 
-        quiet, is_tracked = self.as_json or is_aside, self.maker.tracker is not None
+        quiet = self.as_json or is_aside
+        is_tracked = self.maker.tracker is not None
         shown = SeriesConsole(
             label, self._warned, quiet_stdout=quiet, server=self.maker.server, is_tracked=is_tracked
         )

@@ -149,7 +149,8 @@ def _make_on_ray(
     from tfbench.sweeps.sweep import compare_and_track
     from tfbench.wording import count
 
-    store, uri = measuring.store, measuring.tracking_uri
+    store = measuring.store
+    uri = measuring.tracking_uri
     end = ray_engine.make_sweep(planned, address, store, maker.state, tell)
     if maker.tracker is not None:
         of = [result.run_id for result in end.results.values() if result.run_id]
@@ -172,7 +173,8 @@ def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     """
     from tfbench.report.run.sections import recovery_command
 
-    store, is_tracked = maker.store, maker.tracker is not None
+    store = maker.store
+    is_tracked = maker.tracker is not None
     in_mlflow = (
         store.command("ui", "--sweep", sweep_id)
         if is_tracked
@@ -210,7 +212,9 @@ def _show_swept(
     made = dataclasses.replace(
         made, comparison=dataclasses.replace(made.comparison, machine_settings=read_machines())
     )
-    plan, end, comparison = made.plan, made.end, made.comparison
+    plan = made.plan
+    end = made.end
+    comparison = made.comparison
     if comparison.unreadable:
         echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
     report = measuring.store.command("report", "--sweep", plan.sweep_id)

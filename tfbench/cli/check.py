@@ -89,11 +89,9 @@ def check_command(
         raise click.UsageError(
             "Compare with a baseline (--baseline FILE), or save one (--save FILE)."
         )
-    found, source, make = (
-        baselines.read_baseline(baseline),
-        str(baseline),
-        ShownRuns(measuring).make_brief,
-    )
+    found = baselines.read_baseline(baseline)
+    source = str(baseline)
+    make = ShownRuns(measuring).make_brief
     limits: dict[str, Any] = {"fail_above": fail_above, "allows_unequal": allows_unequal}
     done, made = baselines.check(request, found, source, repeats, make, **limits)
     num_failed = made.num_failed

@@ -89,7 +89,8 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
     tfbench compare 3f2a 91bc 07de
     tfbench compare --all --recipe mnist_mlp --format csv > runs.csv
     """
-    compared, baseline = read_comparison(store, **selection), selection["baseline"]
+    compared = read_comparison(store, **selection)
+    baseline = selection["baseline"]
     recipes = compared.comparison.recipes
     # What varies in one recipe is not set in another; runs that a user named are meant to stand
     # side by side.

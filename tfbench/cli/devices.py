@@ -23,7 +23,9 @@ CHECK_SECONDS = 2.0  # of steady steps on each device
 # Of a training on several devices and on one: samples a device in each step, steps, and by how much
 # the losses may differ. Sums in another order differ by less than 1e-5; where a device is left out,
 # by much more.
-SHARED_SAMPLES, SHARED_STEPS, LARGEST_DIFFERENCE = 100, 50, 1e-3
+SHARED_SAMPLES = 100
+SHARED_STEPS = 50
+LARGEST_DIFFERENCE = 1e-3
 
 
 class Check(NamedTuple):

@@ -31,7 +31,8 @@ def list_command(output_format: str) -> None:
         (name, read_toml(path)["recipe"]["title"], str(path))
         for name, path in list_recipes().items()
     ]
-    models, datasets = registry.list_names("models"), registry.list_names("datasets")
+    models = registry.list_names("models")
+    datasets = registry.list_names("datasets")
     if output_format == "json":
         contents = {
             "recipes": [

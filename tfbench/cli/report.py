@@ -63,7 +63,8 @@ def report_command(
     comparison = compared.comparison
     tell_waiting("drawing the report")
     contents = gather_contents(store, comparison, compared.plan, created=time.time())
-    data, quiet = render_report(contents).encode(), is_stdout(output)
+    data = render_report(contents).encode()
+    quiet = is_stdout(output)
     write_to(output, data)
     echo_lines(
         [f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.2f} MB."],

@@ -160,7 +160,8 @@ def _read_repeats(
     from tfbench.runs.series import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
 
     if until_precise is not None:
-        least, most = MIN_PRECISE_REPEATS, repeats or DEFAULT_MAX_REPEATS
+        least = MIN_PRECISE_REPEATS
+        most = repeats or DEFAULT_MAX_REPEATS
         if most < least:
             raise click.UsageError(
                 f"--repeats: must be {least} or more with --until-precise. Received: {most}."
@@ -249,7 +250,9 @@ def _make_other_worker(request: "RunRequest", measuring: Measuring) -> ExitCode:
     outcome = (
         measuring._replace(no_mlflow=True).open_maker().make(request, Observer(), measuring.limits)
     )
-    status, reason, journal = outcome.status, outcome.reason, outcome.journal
+    status = outcome.status
+    reason = outcome.reason
+    journal = outcome.journal
     num_workers = request.recipe.distribution.num_workers
     if measuring.as_json:
         document = {

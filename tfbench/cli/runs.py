@@ -112,7 +112,8 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
         echo_json(found.document())
         return
     result = found.result
-    server, console = server_of(store.read_state(found.run_id), store), open_console(stderr=False)
+    server = server_of(store.read_state(found.run_id), store)
+    console = open_console(stderr=False)
     with console.capture() as drawn:  # a console itself outlives its reader, for the sake of a run
         run_console = RunConsole(quiet_stdout=False, is_full=True, server=server, console=console)
         run_console.ready(result)

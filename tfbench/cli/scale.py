@@ -67,7 +67,8 @@ def scale_command(
     from tfbench.sweeps.plan import choose_kind, plan_scaling
     from tfbench.sweeps.sweep import new_sweep
 
-    counts, chosen = parse_replicas(replicas), parse_modes(modes)
+    counts = parse_replicas(replicas)
+    chosen = parse_modes(modes)
     request = measuring.make_request(
         recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds
     )

@@ -151,10 +151,8 @@ def sweep_command(
             raise click.UsageError(f"--ray cannot resume a sweep with {option}. Leave out --ray.")
         return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
     if quick:
-        recipe, planning["variations"] = (
-            recipe or _QUICK_RECIPE,
-            planning["variations"] or (_QUICK_VARIATION,),
-        )
+        recipe = recipe or _QUICK_RECIPE
+        planning["variations"] = planning["variations"] or (_QUICK_VARIATION,)
         measuring = measuring._replace(overrides=_QUICK_VALUES | measuring.overrides)
         seconds = seconds if is_given("seconds") else _QUICK_SECONDS
     if recipe is None:
@@ -238,7 +236,8 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
     from tfbench.store.sweep_log import encode_record
     from tfbench.sweeps.tasks import list_tasks
 
-    plan, store = planned.plan, measuring.store
+    plan = planned.plan
+    store = measuring.store
     require_free(path)
     write_to(path, encode_record(plan))
     with planned.log:

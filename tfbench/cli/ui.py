@@ -82,7 +82,8 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     plan, results = read_sweep(store, find_sweep(store, token))
     tell_waiting("looking for its runs in MLflow")
     shown = find_shown_sweep(store, plan, results, tracker_maker(store, named))
-    view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
+    view = sweep_view(plan)
+    uri = without_secrets(shown.tracking_uri)
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
         there = recovery_command(store.root, elsewhere)

@@ -123,7 +123,8 @@ def load_files(data_dir: str | None) -> Found | None:
 
 def _load_split(paths: list[Path]) -> Split:
     count = _IMAGES * len(paths)
-    inputs, targets = allocate((count, SIZE, SIZE, 3), np.uint8), allocate((count,), np.int64)
+    inputs = allocate((count, SIZE, SIZE, 3), np.uint8)
+    targets = allocate((count,), np.int64)
     for number, path in enumerate(paths):
         rows = slice(number * _IMAGES, (number + 1) * _IMAGES)
         with reading(path, "a file of CIFAR-10"):
@@ -141,7 +142,8 @@ def _read_binary(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
 def _read_pickle(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     with path.open("rb") as file:
         stored = _ArraysOnly(file, encoding="bytes").load()
-    images, labels = stored[b"data"], np.array(stored[b"labels"])
+    images = stored[b"data"]
+    labels = np.array(stored[b"labels"])
     if images.shape != (_IMAGES, _IMAGE_BYTES - 1) or images.dtype != np.uint8:
         raise ValueError(f"it has images of shape {images.shape}, {images.dtype}")
     if labels.shape != (_IMAGES,) or labels.dtype.kind not in "iu":

@@ -20,7 +20,9 @@ from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Flag, schema
 
-TRAIN_SAMPLES, VALIDATION_SAMPLES = 1_281_167, 50_000  # as published
+# as published
+TRAIN_SAMPLES = 1_281_167
+VALIDATION_SAMPLES = 50_000
 # Red, green and blue of the training images, as published with the VGG networks (Simonyan &
 # Zisserman 2014).
 CHANNEL_MEANS = (123.68, 116.779, 103.939)
@@ -103,7 +105,8 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
             f"data set imagenet: {folder / 'train'}: expected {config.num_classes} classes, found"
             f" {len(classes)}. Use --set dataset.num_classes={len(classes)}."
         )
-    splits, notes = [], list[str]()
+    splits = []
+    notes = list[str]()
     for name in ("train", "val"):
         paths, labels, others = _list_images(folder / name, classes)
         if others:
@@ -113,7 +116,8 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
             name == "val"
         ):  # by class as they are listed, the first predictions would all be of the first class
             order = np.random.default_rng(0).permutation(len(paths))
-            paths, labels = paths[order], labels[order]
+            paths = paths[order]
+            labels = labels[order]
         read = functools.partial(read_array, size=config.stored_size)
         splits.append(Split(inputs=paths, targets=labels, num_samples=len(paths), read=read))
     train, validation = splits

@@ -26,7 +26,9 @@ FILES = {"train": "train_32x32.mat", "extra": "extra_32x32.mat", "test": "test_3
 IMAGE_SHAPE = (32, 32, 3)
 _CHUNK = 4096  # images copied at a time
 _ACCEPTED = f"{', '.join(FILES.values())}, or tensorflow-datasets' svhn_cropped/"
-_MATRIX, _COMPRESSED = 14, 15  # types of elements in a MATLAB 5 file; of numbers:
+# types of elements in a MATLAB 5 file; of numbers:
+_MATRIX = 14
+_COMPRESSED = 15
 _NUMBERS = {
     1: "i1",
     2: "u1",
@@ -177,15 +179,15 @@ def _split_training_images(
     """
     num_images = sum(found.splits[part].num_samples for part in VALIDATION_PER_CLASS)
     num_training = max(0, num_images - 10 * sum(VALIDATION_PER_CLASS.values()))
-    inputs, targets = (
-        allocate((num_training, *IMAGE_SHAPE), np.uint8),
-        allocate((num_training,), np.int64),
-    )
+    inputs = allocate((num_training, *IMAGE_SHAPE), np.uint8)
+    targets = allocate((num_training,), np.int64)
     total = np.zeros(IMAGE_SHAPE, np.uint64)
-    chosen_inputs, chosen_targets = [], []
+    chosen_inputs = []
+    chosen_targets = []
     position = 0
     for number, (part, per_class) in enumerate(VALIDATION_PER_CLASS.items()):
-        images, labels = found.splits[part].inputs, found.splits[part].targets
+        images = found.splits[part].inputs
+        labels = found.splits[part].targets
         chosen = _choose(
             labels, per_class, np.random.default_rng([seed, number]), f"{found.where}, split {part}"
         )
@@ -194,16 +196,15 @@ def _split_training_images(
         trains = np.ones(len(labels), np.bool_)
         trains[chosen] = False
         for start in range(0, len(labels), _CHUNK):
-            chunk, mask = images[start : start + _CHUNK], trains[start : start + _CHUNK]
+            chunk = images[start : start + _CHUNK]
+            mask = trains[start : start + _CHUNK]
             total += chunk.sum(axis=0, dtype=np.uint64)
             end = position + int(mask.sum())
             inputs[position:end] = chunk[mask]
             targets[position:end] = labels[start : start + _CHUNK][mask]
             position = end
-    validation_inputs, validation_targets = (
-        np.concatenate(chosen_inputs),
-        np.concatenate(chosen_targets),
-    )
+    validation_inputs = np.concatenate(chosen_inputs)
+    validation_targets = np.concatenate(chosen_targets)
     return (
         Split(inputs=inputs, targets=targets, num_samples=num_training),
         Split(
@@ -238,7 +239,8 @@ def _load_files(folder: Path) -> Found:
 
     paths = [folder / name for name in FILES.values()]
     found = cache.load("svhn, publisher's files", folder, paths, decode)
-    source, where = f"SVHN's .mat files, {folder}", f"data set svhn: {folder}"
+    source = f"SVHN's .mat files, {folder}"
+    where = f"data set svhn: {folder}"
     return dataclasses.replace(found, source=source, where=where)
 
 
@@ -246,7 +248,8 @@ def _decode(path: Path) -> Split:
     """Reads a MATLAB file: X of shape (32, 32, 3, images), and y, in which digit 0 is 10."""
     with reading(path, "SVHN's MATLAB 5 file", _REMEDY):
         arrays = _read_arrays(path)
-        images, labels = arrays["X"], arrays["y"].reshape(-1)
+        images = arrays["X"]
+        labels = arrays["y"].reshape(-1)
         if images.shape != (*IMAGE_SHAPE, len(labels)) or images.dtype != np.uint8:
             found = f"X {images.shape}, {images.dtype}, and y {arrays['y'].shape}"
             raise ValueError(
@@ -299,7 +302,9 @@ def _elements(data: memoryview, alignment: int = 8) -> Iterator[tuple[int, memor
         kind, size = struct.unpack_from("<II", data, at)
         start = at + 8
         if kind >> 16:  # of up to four bytes, in the place of their size
-            kind, size, start = kind & 0xFFFF, kind >> 16, at + 4
+            size = kind >> 16
+            kind &= 0xFFFF
+            start = at + 4
         at = start + size
         if at > len(data):
             raise ValueError("it ends too early")

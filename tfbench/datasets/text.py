@@ -74,7 +74,8 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
             f"{path}: must hold {least:,} bytes or more, since dataset.context = {config.context}. "
             f"Received: {len(data):,}. Use a longer text, or a smaller context."
         )
-    spec, cut = describe(config), len(data) - len(data) // _HELD_OUT
+    spec = describe(config)
+    cut = len(data) - len(data) // _HELD_OUT
 
     def windows(part: bytes, count: int) -> Split:
         starts = np.linspace(0, len(part) - config.context - 1, count).astype(np.int64)

@@ -238,7 +238,8 @@ def find_unused_gpu(
     if recipe.distribution.devices or not placement.devices[0].startswith("cpu"):
         return ""
     name = recipe.training.backend
-    version, cuda = getattr(environment, name) or "", getattr(environment, f"{name}_cuda")
+    version = getattr(environment, name) or ""
+    cuda = getattr(environment, f"{name}_cuda")
     return (
         explain_missing_gpu(
             gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus

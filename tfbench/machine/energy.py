@@ -106,7 +106,8 @@ class EnergyMeter:
 
     def look(self) -> MachineState:
         """Returns what the counters show now, and what the GPUs do."""
-        seconds, joules = time.monotonic(), self._read_joules()
+        seconds = time.monotonic()
+        joules = self._read_joules()
         states = {gpu.source.name: state for gpu in self._gpus if (state := gpu.read_state())}
         return MachineState(seconds=seconds, gpus=states, joules=joules)
 

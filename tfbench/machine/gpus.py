@@ -18,11 +18,10 @@ from tfbench.records.machine import Gpu
 _RESOLUTION_SECONDS = (
     0.1  # the counter of energy is renewed every 20 to 100 ms, by the kind of the GPU
 )
-_SM_CLOCK, _MEMORY_CLOCK, _TEMPERATURE = (
-    1,
-    2,
-    0,
-)  # NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU
+# NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU
+_SM_CLOCK = 1
+_MEMORY_CLOCK = 2
+_TEMPERATURE = 0
 
 
 def ask(function: str, *arguments: Any) -> Any:
@@ -167,7 +166,8 @@ def _find_visible(known: Sequence[Gpu], entry: str) -> Gpu | None:
 
 
 def _describe(handle: Any, version: str | None) -> Gpu:
-    memory, bus = ask("nvmlDeviceGetMemoryInfo", handle), ask("nvmlDeviceGetPciInfo", handle)
+    memory = ask("nvmlDeviceGetMemoryInfo", handle)
+    bus = ask("nvmlDeviceGetPciInfo", handle)
     return Gpu(
         name=ask("nvmlDeviceGetName", handle) or "GPU",
         memory_bytes=int(memory.total) if memory else None,

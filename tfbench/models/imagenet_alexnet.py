@@ -63,7 +63,8 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             " [dataset] asks for."
         )
     conv1, conv2, conv3, conv4, conv5 = config.filters
-    units, num_classes = config.dense_units, spec.num_classes or 1
+    units = config.dense_units
+    num_classes = spec.num_classes or 1
     return keras.Sequential(
         [
             keras.Input(spec.input_shape),

@@ -78,7 +78,8 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
                 f" {foreign_model.reason_of(error)}"
             ) from error
         before = name
-    shape, outputs = spec.output_shape, tensors[before]
+    shape = spec.output_shape
+    outputs = tensors[before]
     if math.prod(outputs.shape[1:]) != math.prod(shape):
         raise RecipeError(
             f"model.layer '{before}': the last layer must have {math.prod(shape)} outputs, as the"
@@ -94,10 +95,8 @@ def _make(name: str, layer: Layer) -> Any:
     import keras
 
     foreign_model.register_layers()
-    kind, options = (
-        layer["type"],
-        {key: value for key, value in layer.items() if key not in Layer.__annotations__},
-    )
+    kind = layer["type"]
+    options = {key: value for key, value in layer.items() if key not in Layer.__annotations__}
     own = keras.saving.get_registered_object(f"tfbench>{kind}")
     if own is None and not isinstance(getattr(keras.layers, kind, None), type):
         known = [one for one in dir(keras.layers) if one[0].isupper()]
@@ -125,7 +124,9 @@ def _find_problems(layers: tuple[Layer, ...]) -> list[str]:
 
     What the keys of a layer must be, Keras says as it is built.
     """
-    problems, above, used = [], [DATA], set[str]()
+    problems = []
+    above = [DATA]
+    used = set[str]()
     for name, layer in zip(_names(layers), layers, strict=True):
         inputs = layer.get("inputs") or above[-1:]
         if name in above:

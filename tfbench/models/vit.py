@@ -30,7 +30,8 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     """
     import keras
 
-    size, sides = config.patch_size, spec.input_shape[:2]
+    size = config.patch_size
+    sides = spec.input_shape[:2]
     if len(spec.input_shape) != 3 or any(side % size for side in sides):
         raise RecipeError(
             f"model.patch_size: must divide the sides of an image. Received: {size} for samples of "

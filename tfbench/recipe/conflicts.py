@@ -25,7 +25,9 @@ _NO_MIRRORED_LOOP = (
 
 def find_conflicts(recipe: Recipe) -> list[str]:
     """Returns what is wrong between sections that are each right by themselves."""
-    training, dataset, strategy = recipe.training, recipe.dataset, recipe.distribution.strategy
+    training = recipe.training
+    dataset = recipe.dataset
+    strategy = recipe.distribution.strategy
     problems = list[str]()
     if training.data_on_device and training.backend != "tensorflow":
         problems.append(
@@ -89,7 +91,8 @@ def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) 
 
     Such a model is built for one size of batch.
     """
-    batch_size, problems = training.global_batch_size, list[str]()
+    batch_size = training.global_batch_size
+    problems = list[str]()
     if training.validation_batch_size not in (None, batch_size):
         problems.append(
             f"training.validation_batch_size: must be the global_batch_size, {batch_size}, since a"

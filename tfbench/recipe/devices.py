@@ -132,7 +132,8 @@ def require_fitting(
     Raises:
         DeviceError: The batch does not divide among them, or they cannot do what is asked for.
     """
-    num_replicas, batch = find_mesh(devices, config).data, training.global_batch_size
+    num_replicas = find_mesh(devices, config).data
+    batch = training.global_batch_size
     for name, size in (
         ("global_batch_size", batch),
         ("validation_batch_size", training.validation_batch_size or batch),

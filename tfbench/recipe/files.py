@@ -199,7 +199,8 @@ def _forget_network(tables: dict[str, Any], another: str, kept: Collection[str])
         section, _, key = dotted.partition(".")
         if dotted not in kept:
             (_table(tables, section) if key else tables).pop(key or section, None)
-    recipe, name = _table(tables, "recipe"), os.path.basename(another)  # noqa: PTH119
+    recipe = _table(tables, "recipe")
+    name = os.path.basename(another)  # noqa: PTH119
     for key, words in (
         ("title", "in place of the network of"),
         ("source", "with data and training of:"),

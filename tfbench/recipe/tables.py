@@ -33,7 +33,8 @@ def from_tables(
         RecipeError: Naming every problem, each line with `source` in front, unless its key was set
             from elsewhere.
     """
-    recipe, problems = None, list(_find_foreign(tables))
+    recipe = None
+    problems = list(_find_foreign(tables))
     if not problems:
         file, problems = find_problems(RecipeFile, tables, "")
         if file:

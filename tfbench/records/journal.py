@@ -69,7 +69,8 @@ class Journal:
         self.path = path
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
-        self._flushed, self._synced = time.monotonic(), float("-inf")
+        self._flushed = time.monotonic()
+        self._synced = float("-inf")
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def reserve(self) -> None:
@@ -125,7 +126,9 @@ class Journal:
         return self.path.with_suffix(".reserve")
 
     def _held_back(self) -> list[Record]:
-        spans, self._spans, self._flushed = self._spans, list[list[float]](), time.monotonic()
+        spans = self._spans
+        self._spans = list[list[float]]()
+        self._flushed = time.monotonic()
         return [{"kind": "spans", "time": time.time(), "spans": spans}] if spans else []
 
     def _write(self, *records: Record) -> None:
@@ -169,7 +172,8 @@ class Replay:
             TrackingError: The journal is of another format.
         """
         told = events.read_fields(record)
-        kind, time_ = record["kind"], told["time"]
+        kind = record["kind"]
+        time_ = told["time"]
         fields = {name: value for name, value in told.items() if name != "time"}
         match kind:
             case "request":
@@ -245,7 +249,8 @@ def read_request(record: Record) -> RunRequest:
             f" {FORMAT_VERSION}"
         )
     fields = dict(record["request"])
-    name, plain = str(fields.pop("recipe_name", "")), fields.pop("recipe", None)
+    name = str(fields.pop("recipe_name", ""))
+    plain = fields.pop("recipe", None)
     if not isinstance(plain, dict):
         raise RecipeError(f"request.recipe: must be a table. Received: {plain!r:.80}")
     recipe = tables.from_tables(plain, name=name, source=f"journal of {fields.get('run_id')}")
@@ -265,7 +270,8 @@ def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
 
     A cleaner of /tmp does not come there.
     """
-    prefix, folder = f"{journal_path.stem}.", journal_path.parent.absolute()
+    prefix = f"{journal_path.stem}."
+    folder = journal_path.parent.absolute()
     return tempfile.TemporaryDirectory(WORK_SUFFIX, prefix, folder, ignore_cleanup_errors=True)
 
 

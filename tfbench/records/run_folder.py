@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tfbench.records.journal import files_folder
 
-CHECKPOINTS, WORKERS = "checkpoints", "workers"
+CHECKPOINTS = "checkpoints"
+WORKERS = "workers"
 _CHECKPOINT = re.compile(r"epoch_(\d{6,})\.npz")
 _WORKER = re.compile(r"([1-9][0-9]{0,4})\.jsonl")
 

@@ -28,14 +28,13 @@ from tfbench.schema import (
 )
 from tfbench.wording import shorten
 
-BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
+BATCH_KEY = "training.global_batch_size"
+BACKEND_KEY = "training.backend"
 WORKERS_KEY = "distribution.num_workers"
-SWEEP_TAG, GROUP_TAG, ROUND_TAG, SETUP_TAG = (
-    "tfbench.sweep",
-    "tfbench.group",
-    "tfbench.round",
-    "tfbench.setup",
-)
+SWEEP_TAG = "tfbench.sweep"
+GROUP_TAG = "tfbench.group"
+ROUND_TAG = "tfbench.round"
+SETUP_TAG = "tfbench.setup"
 SETTING_TAG = "tfbench.setting"  # the number of the setting
 AGAIN = "again"  # behind the label of a setup that is compared with itself
 _START_SECONDS = (
@@ -359,5 +358,6 @@ def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:
 
     None: in none.
     """
-    series, number = tags.get(SWEEP_TAG) or tags.get(GROUP_TAG), tags.get(ROUND_TAG)
+    series = tags.get(SWEEP_TAG) or tags.get(GROUP_TAG)
+    number = tags.get(ROUND_TAG)
     return None if series is None or number is None else (series, number)

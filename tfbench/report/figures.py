@@ -31,7 +31,9 @@ SETUP_COLORS = (
     "#3333dd",
     "#662200",
 )
-_PAGE, _INK, _GRID = "#ffffff", "#1a1a1a", "#e2e2e2"
+_PAGE = "#ffffff"
+_INK = "#1a1a1a"
+_GRID = "#e2e2e2"
 _REFERENCE: dict[str, Any] = {
     "color": _INK,
     "alpha": 0.55,
@@ -47,7 +49,8 @@ _LEFT_OUT = (
     )
 )
 
-_WIDTH_INCHES, _DOTS_PER_INCH = 8.0, 150
+_WIDTH_INCHES = 8.0
+_DOTS_PER_INCH = 150
 _TITLE_WIDTH = 100  # characters
 _MAX_PANELS = 6
 _MAX_TICKS = 7  # of the values of a sweep
@@ -58,7 +61,8 @@ _LEAST_DECADES = (
 )
 _DENSE_DECADES = 1.7  # up to which 2 and 5 are ticks beside the powers of ten
 _SHIFT_INCHES = 0.05  # between the intervals of lines, that none hides another
-_LINES, _MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v", "P", "X", "*")
+_LINES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def png(plot: Plot) -> bytes:
@@ -175,7 +179,8 @@ def _draw_line(axes: "Axes", series: Series, place: int, num: int) -> None:
     is_long = len(series.points) > _MANY_POINTS
     markers: dict[str, Any] = {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 5}
     markers |= {"markevery": max(1, len(series.points) // 8)} if is_long else {}
-    xs, ys = [one.x for one in series.points], [one.y for one in series.points]
+    xs = [one.x for one in series.points]
+    ys = [one.y for one in series.points]
     known = [
         (one.x, one.low, one.high)
         for one in series.points
@@ -226,10 +231,8 @@ def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
         *(end for point in points for end in (point.low, point.high) if end is not None),
     ]
     if plot.scale == "logarithmic":
-        centers, ends = (
-            [math.log10(one) for one in values],
-            [math.log10(one) for one in ends if one > 0],
-        )
+        centers = [math.log10(one) for one in values]
+        ends = [math.log10(one) for one in ends if one > 0]
         low = max(min(centers) - _LEAST_DECADES, min(ends))
         high = min(max(centers) + _LEAST_DECADES, max(ends))
         spare = max(0.08 * (high - low), (_LEAST_DECADES - (high - low)) / 2)

@@ -104,8 +104,10 @@ def report_sections(contents: ReportContents) -> list[Section]:
 
 
 def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
-    comparison, plan = contents.comparison, contents.plan
-    runs, scaling = comparison.runs, find_scaling(comparison)
+    comparison = contents.comparison
+    plan = contents.plan
+    runs = comparison.runs
+    scaling = find_scaling(comparison)
     yield "recipe", ", ".join(comparison.recipes)
     yield "data", "synthetic" if comparison.is_synthetic else "real"
     for key in comparison.keys:

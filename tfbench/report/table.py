@@ -17,7 +17,8 @@ from tfbench.report.plot import Plot
 from tfbench.wording import clean, count, markdown_text, one_line, without_secrets
 
 _GAP = "  "
-_MAX_WARNINGS, _WARNING_CHARACTERS = 4, 150
+_MAX_WARNINGS = 4
+_WARNING_CHARACTERS = 150
 _LEAST_ROOM = 24  # characters of a last column whose texts take several lines
 _CLASSES = {" +": "faster", " -": "slower", " faster": "faster", " slower": "slower"}
 _BY_UNIT: dict[str, Callable[[float], str]] = {

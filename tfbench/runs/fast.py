@@ -107,7 +107,8 @@ def _candidates(
     request: RunRequest, result: RunResult, speed: float, *, on_host: bool = False
 ) -> list[dict[str, Any]]:
     """Returns what to try once a run of it as asked for, and its speed in samples/s, are known."""
-    training, placement = request.recipe.training, result.placement
+    training = request.recipe.training
+    placement = result.placement
     stays = "training.data_on_device" in request.overrides and not training.data_on_device
     may_lie = training.backend == "tensorflow" and request.recipe.distribution.strategy in (
         "default",
@@ -160,7 +161,8 @@ def _distinct(request: RunRequest, wanted: Sequence[dict[str, Any]]) -> list[dic
 
     Values that the request has already are left out.
     """
-    training, found = request.recipe.training, []
+    training = request.recipe.training
+    found = []
     training = dataclasses.replace(training, compiler=training.compiler_used)
     for changes in wanted:
         kept = {

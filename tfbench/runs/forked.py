@@ -70,10 +70,8 @@ class Forker:
         Raises:
             MeasurementError: It cannot be forked, as others of its kind are.
         """
-        recipe, turn = (
-            request.recipe,
-            round_of(request.tags) or (TRIAL_TAG in request.tags and "trials"),
-        )
+        recipe = request.recipe
+        turn = round_of(request.tags) or (TRIAL_TAG in request.tags and "trials")
         if turn != self._turn:
             self.close()
             self._turn = turn
@@ -204,7 +202,8 @@ class Forked:
             told: dict[str, Any] = json.loads(answer or "{}")
             if not files:
                 raise MeasurementError(told.get("problem", "the prepared process has ended"))
-            self.pid, self._pidfd = told["pid"], files[0]
+            self.pid = told["pid"]
+            self._pidfd = files[0]
             undone.pop_all()
 
     def poll(self) -> int | None:

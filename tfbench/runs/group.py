@@ -81,7 +81,8 @@ class Group(contextlib.AbstractContextManager["Group"]):
         That includes word of another worker that rejects the run.
         """
         self._look()
-        records, self._unread = self._unread, []
+        records = self._unread
+        self._unread = []
         return records
 
     def begin(self) -> None:
@@ -209,7 +210,8 @@ class _Watched:
             self.blame = (0, time.time())
             if self._is_on_jax and returncode == -signal.SIGABRT:
                 reason = f"{self.name} was ended by JAX: another worker ended, or answers no more"
-                self.end, self.blame = RunExit(status="FAILED", reason=reason), (2, time.time())
+                self.end = RunExit(status="FAILED", reason=reason)
+                self.blame = (2, time.time())
 
     def find_fault(self) -> str:
         """Says why it is not waited for although it has not ended; "" if there is nothing."""

@@ -111,7 +111,8 @@ def start(
     rank = request.worker_rank
     if rank is None:
         return Worker(request, journal_path, link=link)
-    requests, workers = [], []
+    requests = []
+    workers = []
     with contextlib.ExitStack() as undone:
         for number, own in enumerate(settings):
             each = dataclasses.replace(rank, index=rank.index + number)

@@ -150,7 +150,8 @@ def _list_addresses(text: str) -> tuple[str, ...]:
     for each in text.split(","):
         host, colon, port = each.rpartition(":")
         if not colon:
-            host, port = each, str(DEFAULT_PORT)
+            host = each
+            port = str(DEFAULT_PORT)
         if (
             not re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", host)
             or not port.isdecimal()
@@ -167,7 +168,8 @@ def _read_variables(environ: Mapping[str, str], *, needs_addresses: bool) -> _To
     Of two, the one that started the processes last.
     """
     for by, rank, size, local_size in _RANKS:
-        index, number = _integer(environ, rank), _integer(environ, size)
+        index = _integer(environ, rank)
+        number = _integer(environ, size)
         if index is None or (
             size and number is None
         ):  # a batch script that has not called srun has no step

@@ -231,7 +231,8 @@ def new_id() -> str:
 
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
     folder = files_folder(journal_path) / CHECKPOINTS
-    old, found = previous.request, list_checkpoints(folder)
+    old = previous.request
+    found = list_checkpoints(folder)
     known = {epoch: path for epoch, path in found.items() if epoch <= len(previous.epochs)}
     if old.resume and not known and previous.checkpoint_epoch is None:
         return old.resume  # it ended before a checkpoint of its own

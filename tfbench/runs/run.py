@@ -136,7 +136,8 @@ def read_stored(store: Store, token: str) -> Run:
     run_id = store.find(token)
     journal = store.journal_path(run_id)
     records = read_records(journal)
-    result, state = read_run(journal, records), store.read_state(run_id)
+    result = read_run(journal, records)
+    state = store.read_state(run_id)
     if not (result.exit or may_be_running(journal, records)):
         result = dataclasses.replace(result, exit=deduce_exit(result))
     summary = summarize_stored(result, journal)

@@ -59,7 +59,8 @@ def open_maker(
     Raises:
         TrackingError: What the user named can be no address.
     """
-    uri, before = named or os.environ.get(TRACKING_VARIABLE), before or store.default_state
+    uri = named or os.environ.get(TRACKING_VARIABLE)
+    before = before or store.default_state
     if uri:
         require_address(uri)
     state = TrackingState(

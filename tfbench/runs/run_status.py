@@ -119,4 +119,5 @@ class StopSignals:
         if self.received and number == signal.SIGINT:
             raise KeyboardInterrupt
         if self.received is None:
-            self.received, self.received_at = signal.Signals(number), time.monotonic()
+            self.received = signal.Signals(number)
+            self.received_at = time.monotonic()

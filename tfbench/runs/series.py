@@ -108,14 +108,16 @@ def make_runs(
                 break
             request, label = following
             start = time.monotonic()
-            outcome, rejection = None, ""
+            outcome = None
+            rejection = ""
             try:
                 outcome = execute(request, label)
                 was_interrupted = outcome.was_interrupted
             except TfbenchError as error:
                 if ends_all(error, runs):
                     raise
-                was_interrupted, rejection = isinstance(error, InterruptedRunError), str(error)
+                was_interrupted = isinstance(error, InterruptedRunError)
+                rejection = str(error)
             if outcome or not was_interrupted:
                 seconds = time.monotonic() - start
                 runs.append(

@@ -188,11 +188,9 @@ class _Run:
         stopped_by = (
             f"{INTERRUPTED} {self.stop.received.name}" if self.stop.received else self.exceeded
         )
-        returncode, tail, fault = (
-            self.worker.returncode or 0,
-            self.worker.stderr_tail(),
-            self.worker.fault,
-        )
+        returncode = self.worker.returncode or 0
+        tail = self.worker.stderr_tail()
+        fault = self.worker.fault
         end = describe_exit(result, returncode, stopped_by=stopped_by, stderr_tail=tail)
         # One that failed had not finished, and what it says may hold for all.
         if fault and not stopped_by and (end.status != "FINISHED" or fault.status == "FAILED"):
@@ -361,7 +359,8 @@ class _Run:
         told_at = time.monotonic() + WORD_SECONDS if self.server else math.inf
         while not tracker.has_answered(self.update, POLL_SECONDS):
             if time.monotonic() > told_at:
-                where, limit = without_secrets(self.server or ""), f"{find_patience():g} s"
+                where = without_secrets(self.server or "")
+                limit = f"{find_patience():g} s"
                 self.observer.warning(
                     f"waiting for MLflow at {where}, which is given up after {limit}."
                 )

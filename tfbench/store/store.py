@@ -21,7 +21,8 @@ from tfbench.wording import command_line, without_secrets
 DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
-_STATE_ENDING, _LOCK_ENDING = ".tracked.json", ".lock"
+_STATE_ENDING = ".tracked.json"
+_LOCK_ENDING = ".lock"
 _PASSING = (
     ".reserve",
     _LOCK_ENDING,

@@ -141,14 +141,18 @@ def compare_sweep(
     for planned in list_planned_runs(plan):
         result = results.get(planned.number)
         if result is None:
-            outcome, reason = "MISSING", "not measured"
+            outcome = "MISSING"
+            reason = "not measured"
         elif result.run_id in unreadable:
-            outcome, reason = "UNREADABLE", unreadable[result.run_id]
+            outcome = "UNREADABLE"
+            reason = unreadable[result.run_id]
         elif result.outcome in ("FINISHED", "SKIPPED"):
             continue
         else:
-            outcome, reason = result.outcome, result.reason
-        setting, setup = settings[planned.setting], plan.setups[planned.setup].label
+            outcome = result.outcome
+            reason = result.reason
+        setting = settings[planned.setting]
+        setup = plan.setups[planned.setup].label
         failure = Failure(setting=setting, setup=setup, outcome=outcome, reason=reason)
         failures.setdefault(planned.configuration, failure)
     if plan.refinement:  # values that were added come in their places

@@ -96,14 +96,16 @@ def _runs(briefs: Sequence[RunBrief], sweeps: Mapping[str, HistoryEntry]) -> Ite
         first = min(members, key=lambda brief: brief.created)
         if GROUP_TAG not in first.tags:
             kind: Kind = "profile" if first.profile else "run"
-            status, speed, reason = first.status, first.speed, first.reason
+            status = first.status
+            speed = first.speed
+            reason = first.reason
         else:
             kind = "trial" if TRIAL_TAG in first.tags else "repeats"
             others = {brief.run_id: brief.status for brief in members if brief.status != "FINISHED"}
-            status, speed = (
-                "RUNNING" if "RUNNING" in others.values() else "FAILED" if others else "FINISHED",
-                None,
+            status = (
+                "RUNNING" if "RUNNING" in others.values() else "FAILED" if others else "FINISHED"
             )
+            speed = None
             reason = ", ".join(f"{run_id} {other}" for run_id, other in others.items())
         yield HistoryEntry(
             kind=kind,

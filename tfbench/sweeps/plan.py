@@ -128,7 +128,8 @@ def new_plan(
 
 
 def _name_backend(setup: Setup, recipe: Recipe) -> Setup:
-    usual, values = recipe.training.backend, dict(setup.values)
+    usual = recipe.training.backend
+    values = dict(setup.values)
     backend = values.pop(BACKEND_KEY, usual)
     own = {} if backend == usual == "tensorflow" else {BACKEND_KEY: backend}
     return dataclasses.replace(setup, values=tuple((own | values).items()))
@@ -150,7 +151,8 @@ def choose_setups(request: RunRequest, variations: Sequence[Variation]) -> list[
     own = own_setup(request.recipe)
     if own != Setup(strategy="default"):
         return [own]
-    setups, left_out = [], []
+    setups = []
+    left_out = []
     for setup in machine_setups(
         count_gpus(request.recipe.training.backend), request.recipe.training.backend
     ):

@@ -150,7 +150,8 @@ def make_tasks(
     """
     import ray
 
-    plan, measure = encode_record(log.plan), ray.remote(measure_task)
+    plan = encode_record(log.plan)
+    measure = ray.remote(measure_task)
     running = {}
     for task in tasks:
         # A resource stands for a kind of machine, which tasks do not use up.

@@ -57,7 +57,8 @@ def gather_contents(
 
 def _read_runs(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResult], dict[str, str]]:
     """Returns runs by their ids, and why others, whose figures are known, cannot be read."""
-    results, unreadable = {}, {}
+    results = {}
+    unreadable = {}
     for run_id in run_ids:
         try:
             run = read_run(store.journal_path(run_id))

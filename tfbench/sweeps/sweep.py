@@ -136,7 +136,8 @@ def make_task(
 
 def compare_and_track(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
     """Sets the runs of a sweep side by side, here and in MLflow."""
-    comparison, problem = compare_sweep(maker.store, plan, end.results), ""
+    comparison = compare_sweep(maker.store, plan, end.results)
+    problem = ""
     try:
         if maker.tracker:
             show_in_mlflow.show_sweep(plan, comparison, maker.tracker)
@@ -150,10 +151,12 @@ def _refine(log: SweepLog, store: Store) -> bool:
 
     Says whether there were any.
     """
-    plan, limits = log.plan, log.plan.refinement
+    plan = log.plan
+    limits = log.plan.refinement
     if limits is None:
         return False
-    comparison, known = compare_sweep(store, plan, log.results), plan.variations[0].values
+    comparison = compare_sweep(store, plan, log.results)
+    known = plan.variations[0].values
     wanted = {
         value
         for setup in comparison.setups[1:]
@@ -186,7 +189,8 @@ def run_sweep(
     Raises:
         DatasetError: There is no data for the first run, so that none would have any.
     """
-    plan, start = log.plan, time.monotonic()
+    plan = log.plan
+    start = time.monotonic()
     limits = RunLimits(
         timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes
     )
@@ -267,7 +271,8 @@ def run_sweep(
 
 def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
     """Builds the request for one run of a sweep."""
-    setting, setup = list_settings(plan)[planned.setting], plan.setups[planned.setup]
+    setting = list_settings(plan)[planned.setting]
+    setup = plan.setups[planned.setup]
     own_batch = () if plan.per_replica_batch_size is None else (BATCH_KEY,)
     own_keys = (key for key, _ in setup.values)
     recipe = resolve_recipe(plan, setting, setup)
@@ -284,7 +289,8 @@ def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
         overrides=tuple(dict.fromkeys((*plan.overrides, *setting, *own_keys, *own_batch))),
         allows_code=plan.allows_code,
     )
-    name, tags = f"{request.name}-r{planned.round_number}", tags_of(plan, planned)
+    name = f"{request.name}-r{planned.round_number}"
+    tags = tags_of(plan, planned)
     return dataclasses.replace(
         request, name=name, data_dir=plan.data_dir, tags=tags, argv=plan.argv
     )

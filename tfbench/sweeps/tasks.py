@@ -119,7 +119,8 @@ def find_results(store: Store, plan: SweepPlan) -> dict[int, PlannedRunResult]:
         frozenset(tags_of(plan, planned).items()): planned.number
         for planned in list_planned_runs(plan)
     }
-    names, found = (SWEEP_TAG, SETTING_TAG, SETUP_TAG, ROUND_TAG), {}
+    names = (SWEEP_TAG, SETTING_TAG, SETUP_TAG, ROUND_TAG)
+    found = {}
     for brief in sorted(read_briefs(store, store.run_ids()).found, key=lambda brief: brief.created):
         number = numbers.get(frozenset((name, brief.tags.get(name, "")) for name in names))
         if number is not None and not is_half(brief.status, brief.reason):
@@ -199,7 +200,8 @@ def find_standing(
     """
     run_ids = [result.run_id for result in results.values() if result.run_id]
     hosts = {brief.run_id: host_of(brief) for brief in read_briefs(store, run_ids).found}
-    here, standing = platform.node(), dict[int, PlannedRunResult]()
+    here = platform.node()
+    standing = dict[int, PlannedRunResult]()
     for task in list_tasks(plan):
         own = {
             planned.number: results[planned.number]

@@ -188,7 +188,8 @@ def _name_in_sweep(request: RunRequest) -> str:
 
     The network comes first if it may not be the same in all.
     """
-    recipe, batch = request.recipe.name, f"b{request.recipe.training.global_batch_size}"
+    recipe = request.recipe.name
+    batch = f"b{request.recipe.training.global_batch_size}"
     turn = f"r{request.tags.get(ROUND_TAG, '')}"
     network, found, setup = (
         request.name.removesuffix(f"-{turn}").removeprefix(recipe).partition(f"-{batch}-")

@@ -28,10 +28,9 @@ _SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-_RETRIES, _TIMEOUT = (
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT",
-)  # which a user may set
+# which a user may set
+_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+_TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 # MLflow's own values let a call to a server that is down last four minutes. The first retry comes
 # without a pause.
 _PATIENCE = {_RETRIES: "1", _TIMEOUT: "10"}

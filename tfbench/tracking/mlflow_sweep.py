@@ -171,9 +171,7 @@ def _color(curve: Curve) -> str:
 
     Lighter or darker for further networks, so that their lines are told apart.
     """
-    color, to, share = (
-        SETUP_COLORS[curve.place % len(SETUP_COLORS)],
-        *_SHADES[curve.shade % len(_SHADES)],
-    )
+    color = SETUP_COLORS[curve.place % len(SETUP_COLORS)]
+    to, share = _SHADES[curve.shade % len(_SHADES)]
     parts = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
     return "#" + "".join(f"{round(part + share * (to - part)):02x}" for part in parts)

@@ -94,7 +94,8 @@ class MlflowTracker:
         self._runs: dict[str, Run] = {}  # MLflow's, as they were found, with what was sent since
         self._num_epochs = collections.Counter[str]()  # that were sent of each
         self._followed = ""  # run, of which so much was read:
-        self._journal, self._replay = Follower(store.root), Replay()
+        self._journal = Follower(store.root)
+        self._replay = Replay()
 
     def prepare(self) -> None:
         """Imports MLflow and connects; a database that is not there yet is not made."""
@@ -108,7 +109,8 @@ class MlflowTracker:
         """Brings MLflow up to a journal that grows, of which only what was added is read."""
         if run_id != self._followed:
             self._followed = run_id
-            self._journal, self._replay = Follower(self._store.journal_path(run_id)), Replay()
+            self._journal = Follower(self._store.journal_path(run_id))
+            self._replay = Replay()
         for record in self._journal.read():
             self._replay.apply(record)
         self.update(self._replay.result(), None)
@@ -166,7 +168,8 @@ class MlflowTracker:
         if _is_deleted(run):
             return
         with self._asking(more=size / _BYTES_PER_SECOND):
-            client, mlflow_id = self._connected(), run.info.run_id
+            client = self._connected()
+            mlflow_id = run.info.run_id
             if (
                 not self._database
             ):  # at which a call that was given up may have made a second run since
@@ -216,7 +219,8 @@ class MlflowTracker:
         return self._client
 
     def _send(self, run: "Run", result: RunResult, summary: Summary | None) -> None:
-        run_id, known = result.request.run_id, run.data
+        run_id = result.request.run_id
+        known = run.data
         figures = fields.summary_metrics(summary) if summary else {}
         metrics = metrics_at(figures, timestamp=milliseconds(end_of(result)))
         for epoch in result.epochs[self._num_epochs[run_id] :]:
@@ -243,11 +247,14 @@ class MlflowTracker:
         By its noted id, whatever its experiment is.
         """
         run_id = result.request.run_id
-        client, state, run = self._connected(), self._store.read_state(run_id), None
+        client = self._connected()
+        state = self._store.read_state(run_id)
+        run = None
         if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
             run = get_run(client, state.run.run_id, run_id)
         if run is None:
-            experiment_id, at = self._resolve_experiment(), milliseconds(result.request.created)
+            experiment_id = self._resolve_experiment()
+            at = milliseconds(result.request.created)
             find = functools.partial(search_run, client, experiment_id, run_id)
             run = find() or create_run(
                 client, find, experiment_id, at, {RUN_TAG: run_id}, fields.run_name(result)

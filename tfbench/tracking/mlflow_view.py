@@ -24,11 +24,9 @@ MADE_AT = 1_767_225_600_000  # 2026-01-01, ms: constant, so that two processes w
 
 SPEED = "samples_per_second"
 # Of which metric each is: MLflow's scatter charts have no logarithmic axes.
-NUM_PARAMETERS, BATCH_SIZE, LOG_SPEED = (
-    "parameters as log10",
-    "batch size as log2",
-    "samples per second as log10",
-)
+NUM_PARAMETERS = "parameters as log10"
+BATCH_SIZE = "batch size as log2"
+LOG_SPEED = "samples per second as log10"
 AXES = {
     NUM_PARAMETERS: ("num_parameters", math.log10),
     BATCH_SIZE: ("global_batch_size", math.log2),

@@ -168,7 +168,8 @@ class Tracker:
 
     def _lose(self) -> None:
         """Gives the process up, if there is one, and all that it was asked."""
-        child, self._child = self._child, None
+        child = self._child
+        self._child = None
         if child is None:
             return
         code = child.end()

@@ -35,8 +35,10 @@ def run_benchmark(
         TfbenchError: Before "ready": the run was rejected. After it: the measurement is not valid.
     """
     prepared = prepare(request, journal, breakdown, wait_for_start)
-    recipe, backend = request.recipe, backends.current()
-    splits, resolved = prepared.splits, prepared.resolved
+    recipe = request.recipe
+    backend = backends.current()
+    splits = prepared.splits
+    resolved = prepared.resolved
 
     if resolved.placement.num_devices > 1:
         with breakdown.entry("replica_check"):
@@ -92,7 +94,9 @@ def _check_devices(prepared: Prepared) -> None:
     Raises:
         MeasurementError: They do not.
     """
-    backend, journal, placement = backends.current(), prepared.journal, prepared.resolved.placement
+    backend = backends.current()
+    journal = prepared.journal
+    placement = prepared.resolved.placement
     several = (
         f"{placement.num_replicas} replicas"
         if placement.num_replicas > 1

@@ -30,10 +30,12 @@ class Breakdown:
 
     def switch(self, entry: str | None) -> str | None:
         """Closes the open entry and opens another; returns the one that was open."""
-        before, time_ns = self._open, self._now()
+        before = self._open
+        time_ns = self._now()
         if before is not None:
             self._nanoseconds[before] += time_ns - self._since_ns
-        self._open, self._since_ns = entry, time_ns
+        self._open = entry
+        self._since_ns = time_ns
         return before
 
     @contextlib.contextmanager

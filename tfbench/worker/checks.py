@@ -25,7 +25,9 @@ _PEAK_SECONDS = (
     4.0,
 )  # for matrix products, and once more where they were slower than the training
 _EXCHANGE_SECONDS = 2.0  # that the traced steps take, about
-_FEWEST, _MOST = 5, 100  # steps
+# steps
+_FEWEST = 5
+_MOST = 100
 _LONGEST_STEP = 3.0  # seconds, beyond which it would take too long
 
 
@@ -36,7 +38,9 @@ def check_limits(prepared: Prepared, steps_per_second: float | None) -> None:
 
     Of several workers, the devices of others are not measured, so that there is no peak of all.
     """
-    training, model, journal = prepared.training, prepared.summary, prepared.journal
+    training = prepared.training
+    model = prepared.summary
+    journal = prepared.journal
     has_pipeline = not training.data_on_device
     has_peak = (
         prepared.resolved.placement.num_workers == 1 and model.training_flops_per_sample is not None
@@ -87,7 +91,9 @@ def check_input(prepared: Prepared) -> InputCheck:
     draw = backend.compile_draws(prepared.build_batches())
     draw(1)  # compiles
     draw(sum(backend.most_ahead))
-    num_batches, count, start = 0, 1, time.perf_counter()
+    num_batches = 0
+    count = 1
+    start = time.perf_counter()
     while True:
         draw(count)
         num_batches += count
@@ -138,7 +144,9 @@ def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
 
 
 def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
-    backend, model, journal = backends.current(), prepared.model, prepared.journal
+    backend = backends.current()
+    model = prepared.model
+    journal = prepared.journal
     # All workers must do as many: as many as the first one would.
     (asked, *_), *_ = backend.gather_figures([_EXCHANGE_SECONDS * (steps_per_second or 0.0)])
     if asked < _EXCHANGE_SECONDS / _LONGEST_STEP:
@@ -146,7 +154,8 @@ def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     journal.append("stage", name="timing what devices exchange")
     an_execution = int(model.steps_per_execution)
     num_steps = math.ceil(max(_FEWEST, min(_MOST, int(asked))) / an_execution) * an_execution
-    batches, seconds = prepared.build_batches(), [0.0]
+    batches = prepared.build_batches()
+    seconds = [0.0]
     try:
         # Without the batches that are ready before anyone waits for one: these steps are faster
         # than others.

@@ -61,7 +61,8 @@ def _require_output(shape: tuple[int | None, ...], spec: DatasetSpec, name: str)
     Keras broadcasts those that differ, and trains on nonsense.
     """
     if spec.num_classes is None:
-        fits, wanted = shape == spec.output_shape, f"values of shape {spec.output_shape}"
+        fits = shape == spec.output_shape
+        wanted = f"values of shape {spec.output_shape}"
     else:
         is_alike = len(shape) == len(spec.output_shape) and shape[:-1] == spec.output_shape[:-1]
         fits = (
@@ -274,7 +275,8 @@ def _build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: Mode
         )
         if is_built and foreign_model.has_own_step(model):
             return  # which calls its layers in its own way
-        where, hint = f"model.name: {config.name}", ""
+        where = f"model.name: {config.name}"
+        hint = ""
         if config.name == "keras_file":
             where = f"model.file: {config.options['file']}"
             hint = " --set model.compiled=false trains it as the recipe does."

@@ -28,7 +28,9 @@ def evaluate_trained(prepared: Prepared) -> None:
     A test split is evaluated, and several views of the validation samples if the data has them. The
     journal receives "stage", "evaluation" and "predictions" records.
     """
-    splits, model, journal = prepared.splits, prepared.model, prepared.journal
+    splits = prepared.splits
+    model = prepared.model
+    journal = prepared.journal
     output = prepared.request.recipe.output
     if splits.test is not None and can_evaluate(model):
         journal.append("stage", name="evaluating the test split")
@@ -81,7 +83,9 @@ def write_model_files(prepared: Prepared) -> None:
 
     What cannot be done becomes a note.
     """
-    output, model, journal = prepared.request.recipe.output, prepared.model, prepared.journal
+    output = prepared.request.recipe.output
+    model = prepared.model
+    journal = prepared.journal
     files = {MODEL_FILE: (output.saves_model, _save), PICTURE_FILE: (output.draws_model, _draw)}
     for name, (is_wanted, write) in files.items():
         if not is_wanted:
@@ -124,7 +128,8 @@ def _evaluate_views(prepared: Prepared) -> dict[str, float]:
     """
     from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
-    splits, model = prepared.splits, prepared.model
+    splits = prepared.splits
+    model = prepared.model
     is_probable = isinstance(model.loss, ProbabilityCrossEntropy) or getattr(
         model, "is_probable", False
     )
@@ -167,7 +172,8 @@ def _save(model: Any, path: Path) -> None:
     if not comes_compiled(model):
         # As a plain model: one with heads is of a class that only tfbench has, and a file need not
         # know them.
-        (inputs,), (outputs,) = model.inputs, model.outputs
+        (inputs,) = model.inputs
+        (outputs,) = model.outputs
         plain = keras.Model(inputs, outputs, name=model.name)
     plain.save(path)
 

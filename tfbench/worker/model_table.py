@@ -184,7 +184,8 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
     ] = {}  # tensor from a layer without a row: shape of what that layer was given
     seen: set[int] = set()
     for call, flops in zip(calls, counted, strict=True):
-        layer, inputs = call.operation, call.inputs[0] if call.inputs else None
+        layer = call.operation
+        inputs = call.inputs[0] if call.inputs else None
         before = shapes.get(inputs, inputs.shape[1:]) if inputs is not None else None
         weights = layer.weights if isinstance(layer, keras.Layer) else []
         if not weights and (

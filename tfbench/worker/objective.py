@@ -132,13 +132,12 @@ def apply_head(
     """
     if training.head == training.validation_head == "logits":
         return model
-    (inputs,), (outputs,) = model.inputs, model.outputs
+    (inputs,) = model.inputs
+    (outputs,) = model.outputs
     headed = HeadedModel(inputs=inputs, outputs=outputs, name=model.name)
-    headed.head, headed.validation_head, headed.is_probable = (
-        training.head,
-        training.validation_head,
-        is_probable,
-    )
+    headed.head = training.head
+    headed.validation_head = training.validation_head
+    headed.is_probable = is_probable
     return headed
 
 

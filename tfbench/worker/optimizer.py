@@ -71,7 +71,8 @@ def build_optimizer(
         return GroupedSgd(groups, total_steps=total_steps, **values)
     name: str = config.name
     if isinstance(config, KerasConfig):
-        name, values = config.class_name, values | config.arguments
+        name = config.class_name
+        values = values | config.arguments
     try:
         return type(keras.optimizers.get(name))(**values)
     except (TypeError, ValueError) as error:
@@ -87,10 +88,8 @@ def _build_schedule(
 
     What is left out of it follows from the rate and the training's length.
     """
-    where, arguments = (
-        "training.optimizer.learning_rate_schedule",
-        dict(config.learning_rate_schedule or {}),
-    )
+    where = "training.optimizer.learning_rate_schedule"
+    arguments = dict(config.learning_rate_schedule or {})
     known = {
         name: kind
         for name, kind in vars(keras.optimizers.schedules).items()
@@ -103,7 +102,8 @@ def _build_schedule(
             f"{where}.name: must be one of {', '.join(known)}. Received:"
             f" {name}.{did_you_mean(str(name), known)}"
         )
-    rate, warmup_steps = config.learning_rate, arguments.get("warmup_steps", 0)
+    rate = config.learning_rate
+    warmup_steps = arguments.get("warmup_steps", 0)
     starts = (
         {"initial_learning_rate": 0.0, "warmup_target": rate}
         if warmup_steps

@@ -130,7 +130,8 @@ def prepare(
     Raises:
         TfbenchError: The run is rejected.
     """
-    recipe, training = request.recipe, request.recipe.training
+    recipe = request.recipe
+    training = request.recipe.training
     variables = list_variables(FRAMEWORK_VARIABLES)
     gpu_facts = read_system(Path("/"), os.environ)  # before GPUs are hidden from the framework
     require_possible(recipe.distribution, training)

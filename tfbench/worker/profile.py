@@ -25,17 +25,17 @@ from tfbench.worker.prepared import Prepared, prepare
 
 _TURN_SECONDS = 0.04  # for which a function is called in a row
 _MAX_CALLS = 200
-_MIN_ROUNDS, _FEWEST_ROUNDS = (
-    5,
-    3,
-)  # the latter where rounds take so long that five would be out of all proportion
+# the latter where rounds take so long that five would be out of all proportion
+_MIN_ROUNDS = 5
+_FEWEST_ROUNDS = 3
 _SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
 _LONG_SECONDS = 30.0  # of rounds, from which fewer will do
 _PEAK_SECONDS = 1.0
 _FAST_PIPELINE = (
     0.3  # share of a step that making a batch may take for the step never to wait for it
 )
-_TRACED_STEPS, _TRACED_SECONDS = 20, 3.0
+_TRACED_STEPS = 20
+_TRACED_SECONDS = 3.0
 
 
 def run_profile(
@@ -74,8 +74,11 @@ def run_profile(
 def _profile_step(prepared: Prepared, seconds: float) -> None:
     from tfbench.models.structure.flops import describe_calls
 
-    backend, model, training = backends.current(), prepared.model, prepared.training
-    journal, breakdown = prepared.journal, prepared.breakdown
+    backend = backends.current()
+    model = prepared.model
+    training = prepared.training
+    journal = prepared.journal
+    breakdown = prepared.breakdown
     num_prefetched, num_in_the_making = backend.most_ahead
     # Calls after which batches come no faster than they are made: those that waited are used up.
     num_draining = 1 + num_prefetched + num_in_the_making
@@ -120,7 +123,8 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
 
 def _trace_steps(prepared: Prepared) -> None:
     """Traces Keras's own steps, from a pipeline that runs, once they are steady."""
-    journal, breakdown = prepared.journal, prepared.breakdown
+    journal = prepared.journal
+    breakdown = prepared.breakdown
     breakdown.switch("first_step")
     journal.append("stage", name="compiling the step")
     backend = backends.current()
@@ -134,7 +138,8 @@ def _trace_steps(prepared: Prepared) -> None:
     num_calls = max(1, min(_TRACED_STEPS // num_steps, int(_TRACED_SECONDS / seconds)))
     breakdown.switch("steady")
     journal.append("stage", name="tracing steady steps")
-    took, numbers = list[float](), itertools.count()
+    took = list[float]()
+    numbers = itertools.count()
     folder = files_folder(journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -222,7 +227,8 @@ class TimedTurns:
                 return
 
     def _round(self, order: Sequence[str]) -> ProfileRound:
-        seconds, traced = {}, {}
+        seconds = {}
+        traced = {}
         for name in order:
             one = self._functions[name]
             for _ in range(

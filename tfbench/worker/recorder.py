@@ -66,7 +66,8 @@ class FitReadings:
 
         `batch`, from 0, is its last one in the epoch.
         """
-        is_first, ends_epoch = self.clock.step == 0, batch + 1 >= self.steps_per_epoch
+        is_first = self.clock.step == 0
+        ends_epoch = batch + 1 >= self.steps_per_epoch
         too_many = max(0, batch + 1 - self.steps_per_epoch) if self.cuts_last_execution else 0
         is_over = self.clock.end_steps(
             int(self.model.steps_per_execution) - too_many, ends_epoch=ends_epoch
@@ -259,7 +260,8 @@ class Validation:
         before, after = map(flatten_logs, self._logs)
         if not self._num_short or not self._num_full:
             return {f"val_{key}_batch_mean": value for key, value in after.items()}
-        full, short = self._num_full, self._num_short
+        full = self._num_full
+        short = self._num_short
         means = {}
         for key, of_all in after.items():
             of_full = before[key]

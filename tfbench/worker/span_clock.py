@@ -125,7 +125,8 @@ class SpanClock:
         if is_first or ends_warmup or ends_epoch or is_limit or is_due or asks:
             self._end_span()
             if ends_warmup:
-                self._steady_start, self._steady_first_step = self._span_start, self.step + 1
+                self._steady_start = self._span_start
+                self._steady_first_step = self.step + 1
             if asks:
                 is_limit = self._is_over_for_first() or is_limit
                 self.restart()

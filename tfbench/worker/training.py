@@ -43,26 +43,23 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
     Returns:
         Steps per second after the warm-up; None if there were none.
     """
-    backend, request, model, journal = (
-        backends.current(),
-        prepared.request,
-        prepared.model,
-        prepared.journal,
-    )
-    training, measurement, splits = prepared.training, request.recipe.measurement, prepared.splits
-    placement, breakdown, steps_per_epoch = (
-        prepared.resolved.placement,
-        prepared.breakdown,
-        prepared.steps_per_epoch,
-    )
+    backend = backends.current()
+    request = prepared.request
+    model = prepared.model
+    journal = prepared.journal
+    training = prepared.training
+    measurement = request.recipe.measurement
+    splits = prepared.splits
+    placement = prepared.resolved.placement
+    breakdown = prepared.breakdown
+    steps_per_epoch = prepared.steps_per_epoch
     done = request.resume.epochs if request.resume else ()
-    is_validated, is_resident = (
-        not measurement.is_limited and can_evaluate(model),
-        training.data_on_device,
-    )
+    is_validated = not measurement.is_limited and can_evaluate(model)
+    is_resident = training.data_on_device
     if not measurement.is_limited and not is_validated:
         journal.append("note", text=NO_VALIDATION)
-    validation, evaluate_training = None, None
+    validation = None
+    evaluate_training = None
     if is_validated:
         is_whole = placement.num_replicas == 1 and training.steps_per_execution == 1
         validation = Validation(
@@ -150,7 +147,8 @@ def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord
         epochs: Those before it, to which it is added.
         record: Of the epoch.
     """
-    recipe, journal = prepared.request.recipe, prepared.journal
+    recipe = prepared.request.recipe
+    journal = prepared.journal
     epochs.append(record)
     journal.append("epoch", epoch=to_plain(record))
     journal.append("breakdown", breakdown=to_plain(prepared.breakdown.record()))
@@ -167,7 +165,8 @@ def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord
 
 
 def _write_checkpoint(prepared: Prepared, epoch: int) -> None:
-    journal, kept = prepared.journal, prepared.request.recipe.output.checkpoints_kept
+    journal = prepared.journal
+    kept = prepared.request.recipe.output.checkpoints_kept
     folder = files_folder(journal.path) / CHECKPOINTS
     variables = backends.current().training_variables(prepared.model)
     try:

@@ -143,7 +143,8 @@ def _import_file(path: Path) -> types.ModuleType:
     if name not in sys.modules:
         loader = importlib.machinery.SourceFileLoader(name, str(path))
         module = types.ModuleType(name)
-        module.__file__, module.__loader__ = str(path), loader
+        module.__file__ = str(path)
+        module.__loader__ = loader
         sys.modules[name] = module
         loader.exec_module(module)
     return sys.modules[name]
@@ -187,12 +188,12 @@ def _users_code(where: str, *, goes_on: bool = False) -> Iterator[int | None]:
     Raises:
         RecipeError: It raised, with the last lines of the traceback; or it changed a setting.
     """
-    rng_utils, before = _rng_utils(), _process_wide_settings()
+    rng_utils = _rng_utils()
+    before = _process_wide_settings()
     seed: int | None = rng_utils.get_random_seed()
-    argv, sys.argv = (
-        sys.argv,
-        [where.rpartition(": ")[2]],
-    )  # the process's own are none of the user's
+    # the process's own are none of the user's
+    argv = sys.argv
+    sys.argv = [where.rpartition(": ")[2]]
     try:
         yield seed
     except TfbenchError:

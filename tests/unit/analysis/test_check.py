@@ -161,7 +161,8 @@ def test_what_is_not_like_the_baseline_is_rejected_unless_it_is_allowed(
         baseline,
         equals=json.loads(baseline.read_text(encoding="utf-8"))["equals"] | {"hostname": hostname},
     )
-    runs, (name, then, now) = fake(*SPEEDS), difference
+    runs = fake(*SPEEDS)
+    (name, then, now) = difference
     done = tfbench(*CHECK, "--baseline", str(baseline), *arguments)
     assert (done.exit_code, done.stdout, len(runs.requests)) == (2, "", 1)  # after the first run
     assert "baseline baseline.json of sine_lstm: does not match this check" in done.stderr

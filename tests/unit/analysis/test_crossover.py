@@ -85,7 +85,8 @@ def test_a_planted_crossing_is_found_within_ten_percent(truth: float) -> None:
     def ratio(value: int) -> float:
         return (value / truth) ** 0.5
 
-    values, num_rounds = spread_values(1, 4096, 1), 0
+    values = spread_values(1, 4096, 1)
+    num_rounds = 0
     while added := refine(found_of({value: ratio(value) for value in sorted(values)}), 1):
         values += added
         num_rounds += 1

@@ -13,7 +13,8 @@ from tfbench.records.run import EpochRecord
 from tfbench.worker.training import end_epoch
 
 IN_INFERENCE = {"inference_loss": 0.2, "inference_seconds": 1.0}
-TARGET, CHANGE = "stop_at_val_accuracy", "stop_below_error_change"
+TARGET = "stop_at_val_accuracy"
+CHANGE = "stop_below_error_change"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ def by_logs(base: float, *logs: float, **fields: Any) -> Runs:
 
 
 def test_rounds_alone_are_judged_by_students_t() -> None:
-    first, second = (100.0, 101.0, 99.0), (110.0, 112.0, 108.0)
+    first = (100.0, 101.0, 99.0)
+    second = (110.0, 112.0, 108.0)
     expected = stats.ttest_rel(np.log(second), np.log(first))
     found = judge(runs(*first, paired=True), runs(*second, setup="b", paired=True))
     assert (found.low, found.high) == pytest.approx(
@@ -47,7 +48,8 @@ def test_rounds_alone_are_judged_by_students_t() -> None:
 
 
 def test_runs_in_no_common_round_are_judged_by_welchs_t() -> None:
-    first, second = (100.0, 101.0, 99.0), (110.0, 122.0)
+    first = (100.0, 101.0, 99.0)
+    second = (110.0, 122.0)
     expected = stats.ttest_ind(np.log(second), np.log(first), equal_var=False)
     found = judge(runs(*first), runs(*second, setup="b"))
     assert (found.low, found.high) == pytest.approx(
@@ -58,7 +60,9 @@ def test_runs_in_no_common_round_are_judged_by_welchs_t() -> None:
 
 
 def test_a_ratio_between_machines_allows_for_the_drift_of_both_levels() -> None:
-    first, second = runs(100.0, 100.0), runs(107.0, 107.0, setup="b")  # no scatter of their own
+    # no scatter of their own
+    first = runs(100.0, 100.0)
+    second = runs(107.0, 107.0, setup="b")
     there = dataclasses.replace(second, host="other")
     width = float(stats.norm.ppf(0.975)) * math.sqrt(2) * SESSION_SCATTER
     found = judge(first, there)
@@ -70,7 +74,8 @@ def test_a_ratio_between_machines_allows_for_the_drift_of_both_levels() -> None:
 
 
 def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> None:
-    many, single = by_logs(100, -0.01, 0.0, 0.01, setup="b"), runs(50.0)
+    many = by_logs(100, -0.01, 0.0, 0.01, setup="b")
+    single = runs(50.0)
     rounds = judge(runs(1.0, paired=True), runs(9.0, setup="b", paired=True))
     for found in (
         judge(single, many),
@@ -92,7 +97,8 @@ def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> No
 def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
     # Variance 0.0001 by all three rounds; without the farthest 0.00005, of 0.173 times that is left
     # of normal ones.
-    base, lent = runs(100.0, 100.0, 100.0, paired=True), 0.00005 / 0.173
+    base = runs(100.0, 100.0, 100.0, paired=True)
+    lent = 0.00005 / 0.173
     quiet = by_logs(100, 0.02, 0.03, 0.04, setup="b", paired=True)
     alone = judge(base, quiet)
     assert (alone.degrees_of_freedom, alone.judgement) == (2, "faster")
@@ -200,7 +206,8 @@ def test_one_common_round_does_not_outvote_all_other_runs() -> None:
     first = Runs(setup="a", speeds=(100.0, 101.0, 99.0), rounds=(("x", "1"), None, None))
     second = Runs(setup="b", speeds=(120.0, 100.0, 99.5), rounds=(("x", "1"), None, None))
     other = (runs(100.0, 100.0, paired=True), runs(100.0, 101.0, setup="b", paired=True))
-    alone, beside = judge(first, second), judge_family([(first, second), other])[0]
+    alone = judge(first, second)
+    beside = judge_family([(first, second), other])[0]
     assert (
         (alone.ratio, alone.is_paired)
         == (beside.ratio, beside.is_paired)
@@ -221,7 +228,10 @@ def test_equal_speeds_are_no_difference_and_unequal_ones_without_scatter_are_one
 
 def test_a_comparison_of_equals_says_something_false_in_one_case_of_twenty_at_most() -> None:
     rng = np.random.default_rng(0)
-    times, num_settings, wrong, held = 600, 16, 0, 0
+    times = 600
+    num_settings = 16
+    wrong = 0
+    held = 0
     for _ in range(times):
         spreads = 0.03 * np.exp(rng.normal(0, 0.5, num_settings))  # unlike each other
         speeds = np.exp(rng.normal(0, 1, (num_settings, 2, 3)) * spreads[:, None, None])

@@ -152,7 +152,8 @@ def using(host: str, *parts: Part, per_joule: tuple[float | None, ...]) -> list[
 
 
 def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts_that_every_run_has() -> None:
-    ten, thirty = (10.0, 10.1, 10 / 1.01), (30.0, 30.3, 30 / 1.01)
+    ten = (10.0, 10.1, 10 / 1.01)
+    thirty = (30.0, 30.3, 30 / 1.01)
     found = compared(
         using("big", "gpu", "package", per_joule=ten), using("small", "package", per_joule=thirty)
     )

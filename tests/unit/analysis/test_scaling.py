@@ -157,7 +157,8 @@ def test_the_interval_of_the_efficiency_is_that_of_the_speed_up() -> None:
 
 
 def test_a_number_of_replicas_without_a_speed_is_told_by_the_verdict() -> None:
-    setup, reason = "mirrored gpu:0,gpu:1,gpu:2,gpu:3", "out of memory: it took 9 GiB"
+    setup = "mirrored gpu:0,gpu:1,gpu:2,gpu:3"
+    reason = "out of memory: it took 9 GiB"
     failure = Failure(setting={}, setup=setup, outcome="KILLED", reason=reason)
     comparison = scaled({1: 960.0, 2: 1536.0}, failures=[failure])
     assert [point.num_devices for point in scaling_of(comparison).points] == [1, 2]

@@ -264,10 +264,8 @@ def test_the_first_span_and_those_that_hold_a_warmup_step_are_not_steady(
 
 
 def test_speeds_are_samples_over_seconds_and_step_times_weigh_by_steps_not_by_spans() -> None:
-    slow, fast = (
-        build_span(first_step=1, last_step=1, seconds=3.0),
-        build_span(first_step=2, last_step=10, seconds=1.0),
-    )
+    slow = build_span(first_step=1, last_step=1, seconds=3.0)
+    fast = build_span(first_step=2, last_step=10, seconds=1.0)
     assert (samples_per_second([slow, fast], 10), samples_per_second([], 10)) == (25.0, None)
     assert [step_time_quantile([slow, fast], share) for share in (0.5, 1.0)] == pytest.approx(
         [1 / 9, 3.0]

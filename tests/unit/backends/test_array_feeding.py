@@ -17,7 +17,8 @@ from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError
 from tfbench.records.placement import Part
 
-NUM_SAMPLES, BATCH = 12, 4
+NUM_SAMPLES = 12
+BATCH = 4
 SECONDS = 20.0  # after which what waits for another thread gives up
 Row = Callable[[Any], Any]
 
@@ -51,7 +52,8 @@ def test_samples_are_read_several_at_a_time_and_come_in_order(
     is_training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(array_feeding.os, "sched_getaffinity", lambda pid: {0, 1})
-    second, waited = threading.Event(), []
+    second = threading.Event()
+    waited = []
 
     def read(number: Any) -> Any:
         if number == 0:

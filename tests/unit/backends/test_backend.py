@@ -36,10 +36,8 @@ def test_the_backend_of_a_process_is_the_one_that_keras_takes(
 
 @pytest.mark.parametrize("measure", ["benchmark", "profile"])
 def test_no_framework_is_imported_before_devices_are_hidden_from_it(measure: str) -> None:
-    code, variables = (
-        HIDING.format(measure=measure),
-        os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    code = HIDING.format(measure=measure)
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", code], env=variables, capture_output=True, text=True
     )

@@ -15,7 +15,9 @@ from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import Device, parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
-ONE, TWO, THREE = ("cpu:0",), ("cpu:0", "cpu:1"), ("cpu:0", "cpu:1", "cpu:2")
+ONE = ("cpu:0",)
+TWO = ("cpu:0", "cpu:1")
+THREE = ("cpu:0", "cpu:1", "cpu:2")
 
 
 def config(strategy: str, *devices: str, **values: str) -> DistributionConfig:

@@ -17,7 +17,9 @@ from tfbench.backends.tensorflow.input_pipeline import (
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, Splits, allocate
 from tfbench.records.placement import Part
 
-STORED, SEEN = 8, 4  # pixels a side
+# pixels a side
+STORED = 8
+SEEN = 4
 
 
 def build_images(count: int, **fields: Any) -> Splits:
@@ -86,7 +88,8 @@ def test_memory_that_tensorflow_can_use_is_not_copied() -> None:
     array = allocate((3, 5), np.int64)
     assert array.ctypes.data % ALIGNMENT == 0
     array[:] = np.arange(15).reshape(3, 5)
-    shared, copied = input_pipeline.on_host(array), input_pipeline.on_host(array[1:])
+    shared = input_pipeline.on_host(array)
+    copied = input_pipeline.on_host(array[1:])
     array[:] = 0
     assert shared.numpy().sum() == 0
     assert copied.numpy().tolist() == [[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]]

@@ -192,7 +192,8 @@ def test_arrays_elsewhere_than_asked_for_end_a_run() -> None:
     recipe = load()
     first_steps.set_up(recipe)
     model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
-    inputs, labels = np.zeros((BATCH, 28, 28, 1), np.float32), np.zeros(BATCH, np.int64)
+    inputs = np.zeros((BATCH, 28, 28, 1), np.float32)
+    labels = np.zeros(BATCH, np.int64)
     placed = resolve(recipe, "cpu:0")
     with backends.current().watch() as watch:
         model.train_on_batch(inputs, labels)
@@ -222,7 +223,8 @@ NO_MEMORY = {
 
 @pytest.mark.parametrize("text", NO_MEMORY.get(NAME, ()))
 def test_memory_that_could_not_be_had_is_told_from_other_errors(text: str) -> None:
-    explain, kind = backends.current().explain_exhaustion, RuntimeError
+    explain = backends.current().explain_exhaustion
+    kind = RuntimeError
     if NAME == "jax":
         import jax
 
@@ -235,7 +237,8 @@ def test_memory_that_could_not_be_had_is_told_from_other_errors(text: str) -> No
 def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
     monkeypatch: pytest.MonkeyPatch, text: str | None
 ) -> None:
-    backend, recipe = backends.current(), load()
+    backend = backends.current()
+    recipe = load()
     known = tuple(
         Gpu(name="H100", uuid=f"GPU-{name}", bus_id=f"0000:{name}0:00.0") for name in "abcd"
     )

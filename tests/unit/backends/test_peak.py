@@ -31,7 +31,9 @@ class Device:
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, *, launch: float, flops_per_second: dict[int, float]
     ) -> None:
-        self._launch, self._flops_per_second, self._now = launch, flops_per_second, 0.0
+        self._launch = launch
+        self._flops_per_second = flops_per_second
+        self._now = 0.0
         self.built: list[tuple[int, int, int]] = []
         monkeypatch.setattr(peak.time, "perf_counter", lambda: self._now)
         monkeypatch.setattr(peak.backends, "current", lambda: self)

@@ -24,7 +24,8 @@ from tfbench.worker.compiled_model import build_compiled_model
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 of_jax = pytest.mark.skipif(NAME != "jax", reason="of XLA's programs")
 of_torch = pytest.mark.skipif(NAME != "torch", reason="of PyTorch's operations")
-BATCH, NUM_CLASSES = 8, 3
+BATCH = 8
+NUM_CLASSES = 3
 PHASES = ("forward", "backward", "update")
 WAYS: dict[str, list[dict[str, bool]]] = {
     "tensorflow": [{}, {"run_eagerly": True}],
@@ -114,7 +115,8 @@ def build_sequence_model() -> Any:
 def take_apart(model: Any) -> tuple[Any, Any]:
     """Returns a model's step, and the batches that it is of."""
     shape = model.inputs[0].shape[1:]
-    backend, dataset = backends.current(), generate_batches(*shape)
+    backend = backends.current()
+    dataset = generate_batches(*shape)
     placed: Any = None  # TensorFlow alone asks for it
     if NAME == "tensorflow":
         import tensorflow as tf
@@ -188,7 +190,8 @@ def test_updates_are_those_of_kerass_own_step_and_are_taken_back(
     build: Any, way: dict[str, bool]
 ) -> None:
     step, batches = take_apart(compiled(build(), **way))
-    first_iterator, second_iterator = batches.iterator(), batches.iterator()
+    first_iterator = batches.iterator()
+    second_iterator = batches.iterator()
     step.restore()  # sets PyTorch's generator, too, from which its iterators draw as they begin
     before = read_all(step)
     losses = [train(step, first_iterator) for _ in range(3)]
@@ -269,7 +272,8 @@ def test_xla_leaves_out_nothing_of_a_phase() -> None:
     # Two products of matrices forward, and three of the same size backward: the inputs need no
     # gradient.
     product = 2 * BATCH * size**2
-    forward, backward = count_flops("forward"), count_flops("backward")
+    forward = count_flops("forward")
+    backward = count_flops("backward")
     assert 2 * product <= forward < 2.5 * product
     assert 5 * product <= backward < 5.5 * product
     assert count_flops("update") > backward

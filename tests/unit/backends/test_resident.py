@@ -20,10 +20,9 @@ from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.recipe.sections import TrainingConfig
 
-BATCH, STEPS = (
-    16,
-    4,
-)  # an epoch of 50 samples, the last batch of which reaches over the end of the pass
+# an epoch of 50 samples, the last batch of which reaches over the end of the pass
+BATCH = 16
+STEPS = 4
 
 
 def generate(pool: int = 50, **fields: Any) -> Splits:
@@ -72,7 +71,8 @@ def train(
     strategy: Any = None,
 ) -> dict[str, list[float]]:
     """Trains, with a validation after each epoch; returns what Keras tells of them."""
-    backend, first_step = backends.current(), epochs.start * STEPS
+    backend = backends.current()
+    first_step = epochs.start * STEPS
     if training.data_on_device:
         strategy = strategy or tf.distribute.get_strategy()
         placed = ResolvedDistribution(
@@ -142,7 +142,8 @@ CASES: dict[str, tuple[TrainingConfig, int, Any, Any, str]] = {
 def test_it_trains_as_batches_from_the_host_do(
     training: TrainingConfig, pool: int, kind: Any, optimizer: Any, policy: str
 ) -> None:
-    splits, as_usual = generate(pool), configure(on_device=False)
+    splits = generate(pool)
+    as_usual = configure(on_device=False)
     keras.config.set_dtype_policy(policy)
     try:
         usual, model = (
@@ -162,11 +163,9 @@ def test_it_trains_as_batches_from_the_host_do(
 
 
 def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a_whole() -> None:
-    splits, usual, strategy = (
-        generate(),
-        build_model(configure()),
-        tf.distribute.OneDeviceStrategy("/device:CPU:0"),
-    )
+    splits = generate()
+    usual = build_model(configure())
+    strategy = tf.distribute.OneDeviceStrategy("/device:CPU:0")
     history = train(configure(), splits, usual)
     with strategy.scope():
         model = build_model(configure())

@@ -124,7 +124,8 @@ def test_batches_too_heavy_for_one_thread_are_the_same(
 
 
 def test_shapes_and_numbers_of_batches_are_known_beforehand() -> None:
-    training, validation = build(IMAGES, of_training()), build(IMAGES, {"batch_size": 16})
+    training = build(IMAGES, of_training())
+    validation = build(IMAGES, {"batch_size": 16})
     shapes = [
         [one.shape.as_list() for one in dataset.element_spec] for dataset in (training, validation)
     ]

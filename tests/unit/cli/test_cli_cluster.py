@@ -66,7 +66,8 @@ def test_data_of_a_task_is_where_its_command_has_it_or_the_plan_or_the_machines_
     tfbench: Cli, fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = fake()
-    plan, own = ("--data-dir", "/plan"), ("--data-dir", "/own")
+    plan = ("--data-dir", "/plan")
+    own = ("--data-dir", "/own")
     for at_home, there, where in ((plan, (), "/plan"), (plan, own, "/own"), ((), (), "/machine")):
         file = f"{where[1:]}.json"
         monkeypatch.delenv("TFBENCH_DATA_DIR", raising=False)
@@ -84,7 +85,8 @@ def test_data_of_a_task_is_where_its_command_has_it_or_the_plan_or_the_machines_
 def test_what_came_of_tasks_is_imported_and_shown(
     tfbench: Cli, planned: str, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home, there = Store(Path("mlruns")), Store(Path("nodes"))
+    home = Store(Path("mlruns"))
+    there = Store(Path("nodes"))
     plan, _ = read_sweep(home, planned)
     for each in find_task(plan, 0).runs:
         write_journal(

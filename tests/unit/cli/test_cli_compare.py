@@ -104,7 +104,8 @@ def machines(priced: None) -> None:
 
     They stand in the store as after an import.
     """
-    store, plan = Store(Path("mlruns")), build_plan(setups=TWO_SETUPS[:1], num_rounds=3)
+    store = Store(Path("mlruns"))
+    plan = build_plan(setups=TWO_SETUPS[:1], num_rounds=3)
     for place, (host, speed) in enumerate(SPEEDS.items()):
         for planned in list_planned_runs(plan):
             result = build_planned_result(
@@ -134,7 +135,8 @@ def test_json_and_python_have_the_same_of_machines(tfbench: Cli, machines: None)
 
 def test_a_sweep_whose_setups_name_machines_compares_these(tfbench: Cli, priced: None) -> None:
     setups = tuple(Setup(strategy="default", devices=("cpu:0",), machine=host) for host in SPEEDS)
-    store, plan = Store(Path("mlruns")), build_plan(setups=setups, num_rounds=3)
+    store = Store(Path("mlruns"))
+    plan = build_plan(setups=setups, num_rounds=3)
     with new_log(store, plan) as log:
         for planned in list_planned_runs(plan):
             host = setups[planned.setup].machine

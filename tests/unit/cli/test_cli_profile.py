@@ -43,7 +43,8 @@ class Profiles:
         result = build_profile_run(
             request, **({"exit": KILLED, "stage": "timing in turns"} if fate else {})
         )
-        summary, journal = summarize_run(result), Path("run.jsonl")
+        summary = summarize_run(result)
+        journal = Path("run.jsonl")
         run = Run(
             result=result,
             summary=summary,

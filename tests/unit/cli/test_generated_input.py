@@ -152,7 +152,8 @@ def test_a_command_line_ends_in_a_result_or_a_message(alone: Path, line: list[st
             main()
         for stream in (stdout, stderr):
             stream.flush()
-        said, shown = stderr.buffer.getvalue().decode(), stdout.buffer.getvalue().decode()
+        said = stderr.buffer.getvalue().decode()
+        shown = stdout.buffer.getvalue().decode()
     assert ended.value.code in (0, 1, 2)
     assert "Traceback" not in said
     assert ended.value.code == 0 or said or shown  # a sweep tells of its failed runs on stdout

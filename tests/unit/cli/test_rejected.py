@@ -17,7 +17,9 @@ from tfbench.runs import session
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
-FIRST, SECOND = f"{9:032x}", f"{12:032x}"  # runs of one network, at batch sizes 32 and 128
+# runs of one network, at batch sizes 32 and 128
+FIRST = f"{9:032x}"
+SECOND = f"{12:032x}"
 
 MINE = """
 [recipe]

@@ -46,7 +46,8 @@ def test_its_samples_are_those_in_the_files(folder: Path) -> None:
 
 def test_a_damaged_file_is_named_and_a_pickle_calls_nothing(folder: Path) -> None:
     (path,) = folder.glob("test_batch*")
-    whole, gone = path.read_bytes(), folder / "gone"
+    whole = path.read_bytes()
+    gone = folder / "gone"
     calls = b"cos\nsystem\n(S'touch %s'\ntR." % bytes(gone)
     for damaged in (whole[:-5], b"", calls, whole[: len(whole) // 2]):
         path.write_bytes(damaged)

@@ -31,7 +31,9 @@ def build_part(part: str) -> dict[str, Any]:
     count = COUNTS[part]
     numbers = np.arange(count) + FIRST_NUMBER[part]
     images = np.full((32, 32, 3, count), 100 if part == "train" else 40, np.uint8)
-    images[3, 5, 0], images[3, 5, 1], images[3, 5, 2] = numbers % 256, numbers // 256, numbers % 10
+    images[3, 5, 0] = numbers % 256
+    images[3, 5, 1] = numbers // 256
+    images[3, 5, 2] = numbers % 10
     labels = np.where(numbers % 10 == 0, 10, numbers % 10).astype(np.uint8)
     return {"X": images, "y": labels[:, None]}
 
@@ -81,7 +83,8 @@ def load_error(path: Path) -> str:
 
 
 def test_every_image_is_in_one_split_with_its_label(folder: Path, splits: Splits) -> None:
-    train, validation = numbers_of(splits.train.inputs), numbers_of(splits.validation.inputs)
+    train = numbers_of(splits.train.inputs)
+    validation = numbers_of(splits.validation.inputs)
     assert sorted([*train, *validation]) == [*range(4_050), *range(10_000, 12_030)]
     assert numbers_of(splits.test.inputs).tolist() == list(range(20_000, 20_007))
     assert (
@@ -175,7 +178,8 @@ def test_a_damaged_size_or_type_in_a_file_is_reported(
 ) -> None:
     file = io.BytesIO()
     scipy.io.savemat(file, {"X": np.ones((32, 32, 3, 3), np.uint8)})
-    header, array = file.getvalue()[:128], bytearray(file.getvalue()[128:])
+    header = file.getvalue()[:128]
+    array = bytearray(file.getvalue()[128:])
     struct.pack_into("<I", array, place, word)
     packed = zlib.compress(array)
     path = damaged(

@@ -59,7 +59,8 @@ def test_what_is_learned_holds_for_other_samples(name: str) -> None:
 def test_most_tokens_of_a_text_are_followed_by_the_same_one_again() -> None:
     splits = synthetic.generate_splits(TEXT, seed=0)
     follows = dict(zip(splits.train.inputs.flat, splits.train.targets.flat, strict=True))
-    inputs, targets = splits.validation.inputs, splits.validation.targets
+    inputs = splits.validation.inputs
+    targets = splits.validation.targets
     assert np.array_equal(inputs[:, 1:], targets[:, :-1])
     pairs = zip(inputs.flat, targets.flat, strict=True)
     assert 0.5 < np.mean([follows[token] == after for token, after in pairs]) < 0.9

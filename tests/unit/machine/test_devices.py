@@ -225,10 +225,8 @@ def test_a_run_on_the_processor_that_was_not_asked_for_says_why(
 ) -> None:
     recipe = build_recipe(distribution={"devices": named}, training={"backend": "jax"})
     placement = build_placement(devices=(used,))
-    facts, environment = (
-        GpuFacts(device_nodes=("/dev/nvidia0",)),
-        build_environment(jax="1.0", gpus=()),
-    )
+    facts = GpuFacts(device_nodes=("/dev/nvidia0",))
+    environment = build_environment(jax="1.0", gpus=())
     assert (
         "NVIDIA's driver is not loaded" in find_unused_gpu(placement, recipe, facts, environment)
     ) == is_told

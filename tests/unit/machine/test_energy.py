@@ -16,7 +16,8 @@ from tfbench.machine.gpus import WatchedGpu
 from tfbench.records.energy import GpuState
 from tfbench.records.machine import Gpu
 
-FIRST, SECOND = "0000:3b:00.0", "0000:86:00.0"
+FIRST = "0000:3b:00.0"
+SECOND = "0000:86:00.0"
 
 
 @pytest.fixture
@@ -85,10 +86,8 @@ def test_a_package_that_cannot_be_read_leaves_none_of_the_others_and_is_told(
 
 
 def test_a_counter_that_vanishes_is_missing_from_the_reading(tree: RaplTree) -> None:
-    first, second = (
-        tree.add("intel-rapl:0", "package-0", 1.0),
-        tree.add("intel-rapl:1", "package-1", 2.0),
-    )
+    first = tree.add("intel-rapl:0", "package-0", 1.0)
+    second = tree.add("intel-rapl:1", "package-1", 2.0)
     meter = EnergyMeter((), tree.root)
     first.unlink()
     assert meter.read("end").joules == {"package-1": 2.0}
@@ -204,7 +203,8 @@ def test_the_stand_in_has_the_names_and_values_of_the_real_bindings() -> None:
 def test_a_gpu_that_falls_off_the_bus_is_missing_from_then_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    lost, kept = Card(FIRST), Card(SECOND)
+    lost = Card(FIRST)
+    kept = Card(SECOND)
     meter = meter_of(monkeypatch, tmp_path, lost, kept)
     assert meter.look().gpus.keys() == {FIRST, SECOND}
     lost.is_lost = True

@@ -16,8 +16,10 @@ from tfbench.machine.usage import UsageMeter
 def test_workers_of_one_run_are_no_other_processes_and_their_memory_adds_up() -> None:
     times = iter((SimpleNamespace(user=1.0, system=0.5), SimpleNamespace(user=100.0, system=1.5)))
     fellow: Any = SimpleNamespace(pid=os.getpid(), cpu_times=lambda: next(times))
-    alone, together = UsageMeter(), UsageMeter(fellows=[fellow])
-    one, both = alone.finish(), together.finish()
+    alone = UsageMeter()
+    together = UsageMeter(fellows=[fellow])
+    one = alone.finish()
+    both = together.finish()
     assert both.own_cpu_seconds >= 100.0 > one.own_cpu_seconds
     assert both.peak_memory_bytes >= 2 * one.peak_memory_bytes
     gone: Any = SimpleNamespace(

@@ -82,7 +82,8 @@ def test_local_connection_gives_each_position_its_own_kernel() -> None:
     layer = LocallyConnected2D(3, 3, "relu", dtype="float64")
     x = normal(2, 5, 4, 2)
     layer.build(x.shape)
-    kernel, bias = normal(5, 4, 18, 3), normal(5, 4, 3)
+    kernel = normal(5, 4, 18, 3)
+    bias = normal(5, 4, 3)
     layer.set_weights([kernel, bias])
     y = layer(x).numpy()
     padded = np.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)])
@@ -183,7 +184,9 @@ def scatter_in_numpy(x: Array, upstream: Array, statement: str) -> Array:
     batch, height, width, channels = x.shape
     blocks = x.reshape(batch, height // 2, 2, width // 2, 2, channels).transpose(0, 1, 3, 5, 2, 4)
     rows = blocks.reshape(-1, 4)
-    grad, max_index, grad_x = upstream.reshape(-1, 1), np.argmax(rows, axis=1), np.zeros_like(rows)
+    grad = upstream.reshape(-1, 1)
+    max_index = np.argmax(rows, axis=1)
+    grad_x = np.zeros_like(rows)
     if statement == "index_scatter":
         grad_x[np.arange(len(rows)), max_index] = grad[:, 0]
     elif statement == "mask_multiply":
@@ -211,10 +214,8 @@ def test_each_way_back_is_what_its_statement_does_in_numpy(
 
 def test_xla_that_computes_the_input_again_sends_no_gradient_to_another_cell() -> None:
     keras.utils.set_random_seed(0)
-    convolution, pool = (
-        keras.layers.Conv2D(4, 3, activation="relu"),
-        SwitchableMaxPooling2D(2, "index_scatter"),
-    )
+    convolution = keras.layers.Conv2D(4, 3, activation="relu")
+    pool = SwitchableMaxPooling2D(2, "index_scatter")
     x = tf.random.normal((8, 10, 10, 3))
 
     def gradient(x: Any) -> Any:

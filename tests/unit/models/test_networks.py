@@ -19,12 +19,10 @@ def images(size: int, *, channels: int = 3, num_classes: int = 10) -> DatasetSpe
     )
 
 
-DIGITS, SMALL, CROPPED, LARGE = (
-    images(28, channels=1),
-    images(32),
-    images(24),
-    images(224, num_classes=1000),
-)
+DIGITS = images(28, channels=1)
+SMALL = images(32)
+CROPPED = images(24)
+LARGE = images(224, num_classes=1000)
 WAVE = registry.load("datasets", "sine").describe(registry.load("datasets", "sine").Config())
 TEXT = registry.load("datasets", "text").describe(
     registry.load("datasets", "text").Config(context=16)
@@ -233,7 +231,8 @@ def test_rcnn_may_normalise_by_the_batch_in_inference_too(always: bool) -> None:
 
     model = build("rcnn", SMALL, channels=4, batch_statistics_always=always)
     inputs = noise(4, 32, 32, 3)
-    together, alone = model(inputs)[:2], model(inputs[:2])
+    together = model(inputs)[:2]
+    alone = model(inputs[:2])
     # By the batch, what a sample gives depends on the samples beside it.
     assert np.allclose(together, alone, atol=1e-5) is not always
 
@@ -352,7 +351,8 @@ def test_heads_share_the_width_and_a_text_is_read_forwards_only() -> None:
         schema.build(registry.load("models", "gpt").Config, {"width": 10}, "model")
     model = build("gpt", TEXT, width=8, depth=2)
     tokens = np.arange(16)[None]
-    before, after = model(tokens), model(np.where(tokens < 9, tokens, 200))
+    before = model(tokens)
+    after = model(np.where(tokens < 9, tokens, 200))
     is_alike = np.isclose(before, after, atol=1e-6).all(axis=-1)[0]
     assert is_alike.tolist() == [True] * 9 + [False] * 7
 
@@ -405,10 +405,8 @@ def test_a_network_gives_what_the_loss_expects_and_one_step_changes_every_weight
     targets = noise(4, *spec.target_shape) if is_regression else np.arange(4)
     inputs = noise(4, *spec.input_shape)
     if spec.tokens_per_sample:
-        inputs, targets = (
-            np.arange(4 * 16 * 16).reshape(16 * 4, 16) % 256,
-            np.arange(64 * 16).reshape(64, 16) % 256,
-        )
+        inputs = np.arange(4 * 16 * 16).reshape(16 * 4, 16) % 256
+        targets = np.arange(64 * 16).reshape(64, 16) % 256
     assert np.isfinite(model.train_on_batch(inputs, targets))
     pairs = zip(model.weights, before, model.get_weights(), strict=True)
     assert [weight.path for weight, old, new in pairs if np.array_equal(old, new)] == []

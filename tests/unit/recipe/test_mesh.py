@@ -76,6 +76,7 @@ def test_a_backend_without_a_strategy_says_why_and_which_have_it(
 
 
 def test_a_batch_divides_by_the_parts_that_it_is_cut_into() -> None:
-    devices, mesh = tuple(f"cpu:{index}" for index in range(4)), {"data": 2, "model": 2}
+    devices = tuple(f"cpu:{index}" for index in range(4))
+    mesh = {"data": 2, "model": 2}
     training = TrainingConfig(backend="jax", global_batch_size=6, epochs=1)
     require_usable(DistributionConfig(strategy="hybrid", devices=devices, mesh=mesh), training)

@@ -84,7 +84,8 @@ CHAINERS_ADAM = "training.optimizer.name=adam training.optimizer.epsilon=1e-8"
 SOFTMAX_IN_VALIDATION = "training.head=logits training.validation_head=double_softmax"
 # Adam's first step is corrected so for good; epsilon within the square root of summed gradients is
 # this one outside, of their mean.
-SCRATCH_RATE, SCRATCH_EPSILON = 0.001 * math.sqrt(1 - 0.999) / (1 - 0.9), math.sqrt(1e-8) / 8
+SCRATCH_RATE = 0.001 * math.sqrt(1 - 0.999) / (1 - 0.9)
+SCRATCH_EPSILON = math.sqrt(1e-8) / 8
 # Batch size, epochs, and what else the original has.
 VALUES = {
     "mnist_mlp": (100, 20, f"model.hidden_units=[1000,1000] {CHAINERS_ADAM}"),
@@ -186,7 +187,8 @@ def test_cuda_convnet_trains_biases_and_some_kernels_otherwise() -> None:
     [("mnist", 100), ("mnist", 263), ("features4", 100), ("features4", 21), ("features4", 22)],
 )
 def test_perceptron_and_recurrent_network_differ_only_in_the_model(data: str, units: int) -> None:
-    dense, recurrent = load(f"{data}_hidden100_mlp"), load(f"{data}_hidden{units}_rnn")
+    dense = load(f"{data}_hidden100_mlp")
+    recurrent = load(f"{data}_hidden{units}_rnn")
     assert dense.model.options["hidden_units"] == [100]
     assert (recurrent.model.name, recurrent.model.options) == (
         "simple_rnn",

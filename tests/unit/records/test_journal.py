@@ -194,7 +194,9 @@ def test_two_processes_append_whole_lines(path: Path) -> None:
 def test_writes_spans_and_record_from_the_reserve_when_the_disk_is_full(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, reserve, real_write = write_request(path), path.with_suffix(".reserve"), os.write
+    journal = write_request(path)
+    reserve = path.with_suffix(".reserve")
+    real_write = os.write
     journal.reserve()
     # As long as the reserve lies on it, the disk takes a part of a line.
     monkeypatch.setattr(

@@ -43,7 +43,8 @@ def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) ->
 def test_an_output_that_is_a_link_goes_to_what_the_link_leads_to_as_in_a_shell(
     tmp_path: Path,
 ) -> None:
-    real, link = tmp_path / "real.html", tmp_path / "link.html"
+    real = tmp_path / "real.html"
+    link = tmp_path / "link.html"
     link.symlink_to(real)
     for text in ("made", "replaced"):
         write_output(link, text)

@@ -8,7 +8,8 @@ from tfbench.records.sweep import Setup
 from tfbench.report.comparison.plots import comparison_plots, corner_rows, lay_out
 from tfbench.report.plot import Plot
 
-BATCH, WIDTH = "training.global_batch_size", "model.hidden_units"
+BATCH = "training.global_batch_size"
+WIDTH = "model.hidden_units"
 THREADS = "training.intra_op_threads"
 DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 

@@ -129,7 +129,8 @@ def test_why_layers_are_not_timed_apart_is_said() -> None:
     assert "Layers: XLA makes one program." in lines
 
 
-_FAST, _TRACE = ["run", "test", "--fast"], ["profile", "test", "--trace"]
+_FAST = ["run", "test", "--fast"]
+_TRACE = ["profile", "test", "--trace"]
 _XLA = ["sweep", "test", "--setup", "default", "--setup", "default compiler=xla"]
 
 

@@ -66,7 +66,8 @@ def test_a_finished_run_is_written_with_every_figure() -> None:
 
 
 def test_a_document_reads_back_equal() -> None:
-    epoch, result = build_epoch(num_steps=20), build_result()
+    epoch = build_epoch(num_steps=20)
+    result = build_result()
     for thing in (epoch, result.placement, result.settings, result.environment):
         written = json.loads(json.dumps(document(thing), allow_nan=False))
         assert written["format_version"] == 1
@@ -82,7 +83,8 @@ def test_a_run_that_failed_at_once_has_the_same_keys() -> None:
     failed = RunResult(
         request=build_request(), exit=RunExit(status="FAILED", reason="no GPU found")
     )
-    written, finished = written_of(failed), written_of(build_result(), tracked=TRACKED)
+    written = written_of(failed)
+    finished = written_of(build_result(), tracked=TRACKED)
     assert list(written) == list(finished) and list(written["dataset"]) == list(finished["dataset"])
     assert (written["mlflow"], written["devices"], written["dataset"]["source"]) == (
         None,

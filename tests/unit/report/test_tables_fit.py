@@ -21,7 +21,8 @@ from tfbench.sweeps.arguments import parse_setup
 
 Golden = Callable[[str, str], None]
 
-BATCH, WIDTH = "training.global_batch_size", "model.hidden_units"
+BATCH = "training.global_batch_size"
+WIDTH = "model.hidden_units"
 SETUPS = (*TWO_SETUPS, parse_setup("mirrored gpu:0,gpu:1,gpu:2,gpu:3"))
 
 

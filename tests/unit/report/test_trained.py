@@ -109,7 +109,8 @@ def test_both_speeds_are_shown_and_what_lies_between_them(
 ) -> None:
     recipe = build_recipe(training={"data_on_device": True, "steps_per_execution": 100})
     request = build_request(recipe=recipe, tags={AS_ASKED_TAG: "21284.25", CHANGED_TAG: changed})
-    result, summary = build_result(request=request), Summary(metrics=metrics)
+    result = build_result(request=request)
+    summary = Summary(metrics=metrics)
     shown = "\n".join(text(run_sections(result, summary), 300))
     times = f"{speedup:.2f}x" if speedup else "as fast as"
     assert f"{times} the recipe as it is (21,284 samples/s in a short run): {line}" in shown

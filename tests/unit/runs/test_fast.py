@@ -56,7 +56,8 @@ def build(
 
 
 def test_the_fastest_of_three_is_taken_and_says_what_it_was_held_against() -> None:
-    runs, request = Trials(32 * 900.0, 90_000.0, 60_000.0), build()
+    runs = Trials(32 * 900.0, 90_000.0, 60_000.0)
+    request = build()
     found = find_fastest(request, runs)
     assert runs.tried == [(False, 1, "graph"), (True, 100, "xla"), (True, 100, "graph")]
     assert runs.labels[1] == "trial 2, data_on_device=true steps_per_execution=100 compiler=xla"

@@ -128,10 +128,12 @@ class Ended:
     """Stands in for a worker's process that has ended."""
 
     def __init__(self, returncode: int, *records: dict[str, Any]) -> None:
-        self.returncode, self._records = returncode, list(records)
+        self.returncode = returncode
+        self._records = list(records)
 
     def read(self) -> list[dict[str, Any]]:
-        records, self._records = self._records, []
+        records = self._records
+        self._records = []
         return records
 
     def stderr_tail(self) -> str:

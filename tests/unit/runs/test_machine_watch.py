@@ -149,7 +149,9 @@ def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_l
     journal: Journal, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "_PATIENCE_SECONDS", 0.01)
-    asked, answers, look = threading.Event(), threading.Event(), EnergyMeter.look
+    asked = threading.Event()
+    answers = threading.Event()
+    look = EnergyMeter.look
 
     def wait_and_look(meter: EnergyMeter) -> MachineState:
         asked.set()

@@ -65,7 +65,8 @@ def test_seeds_vary_on_request_and_only_then_has_the_accuracy_an_interval() -> N
 
 
 def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
-    runs, digests = FakeRuns(100.0), iter("aab")
+    runs = FakeRuns(100.0)
+    digests = iter("aab")
 
     def execute(request: RunRequest, label: str) -> Run:
         outcome = runs(request, label)

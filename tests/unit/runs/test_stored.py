@@ -24,7 +24,8 @@ def store(in_tmp_path: Path) -> Store:
 
 
 def test_what_python_shows_of_runs_is_a_line_and_a_table(store: Store) -> None:
-    compared, run = tfbench.compare(), tfbench.read_run()
+    compared = tfbench.compare()
+    run = tfbench.read_run()
     assert len(repr(compared)) < 200 and len(repr(run)) < 200
     page = compared._repr_html_()
     assert page.count("<tr>") == 1 + len(compared.comparison.rows)

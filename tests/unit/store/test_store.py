@@ -86,7 +86,8 @@ def test_finds_a_run_by_what_a_user_types(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for index in (0, 1, 2):
         write_journal(store, build_sized_result(index))
-    first, second = f"{0:032x}", f"{1:032x}"
+    first = f"{0:032x}"
+    second = f"{1:032x}"
     assert store.find(first) == first
     assert store.find("mlp-1000-b32-1") == second
     (store.journals / "broken.jsonl").write_bytes(b'{"kind": "requ')
@@ -157,7 +158,8 @@ def test_the_lock_of_a_run_that_was_killed_before_its_journal_is_removed_and_one
     tmp_path: Path,
 ) -> None:
     store = Store(tmp_path)
-    killed, starting = store.create_journal("a" * 32), store.create_journal("b" * 32)
+    killed = store.create_journal("a" * 32)
+    starting = store.create_journal("b" * 32)
     killed.with_suffix(".lock").write_text(platform.node(), encoding="utf-8")
     with held(starting):
         assert recover(store, lambda *_: pytest.fail("nothing is to be sent")) == []

@@ -119,7 +119,9 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
 def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(
     ray: FakeRay, tmp_path: Path
 ) -> None:
-    home, told, journals = Store(tmp_path / "home"), list[str](), measure_there(tmp_path, 4)
+    home = Store(tmp_path / "home")
+    told = list[str]()
+    journals = measure_there(tmp_path, 4)
     ray.made = {
         0: ("one", 0, "done", journals),
         1: ray.exceptions.RayError("The node is dead.\nMore."),
@@ -145,7 +147,9 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(
 
 
 def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path) -> None:
-    home, told, journals = Store(tmp_path / "home"), list[str](), measure_there(tmp_path, 1)
+    home = Store(tmp_path / "home")
+    told = list[str]()
+    journals = measure_there(tmp_path, 1)
     ray.cancelled = {
         0: {0: ("one", 130, "stopped", journals)},
         1: {1: ray.exceptions.TaskCancelledError()},

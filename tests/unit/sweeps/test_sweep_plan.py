@@ -132,7 +132,8 @@ def test_what_is_no_setup_is_rejected(text: str, message: str) -> None:
 def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_them_may_not() -> (
     None
 ):
-    one, other = parse_setup("default cpu:0 @a"), parse_setup("default cpu:0 @b")
+    one = parse_setup("default cpu:0 @a")
+    other = parse_setup("default cpu:0 @b")
     assert "hostname" not in list_compared(build_plan(setups=TWO_SETUPS))
     assert "hostname" not in list_compared(build_plan(setups=(one,)))
     compared = list_compared(build_plan(setups=(one, other)))
@@ -159,7 +160,8 @@ def test_what_is_varied_is_no_setup_s_own(own: str, key: str) -> None:
 
 
 def test_the_next_run_takes_as_long_as_those_before_or_as_the_plan_says() -> None:
-    timed, whole = build_limited_plan(5.0), build_plan()
+    timed = build_limited_plan(5.0)
+    whole = build_plan()
     assert (
         estimate_seconds(timed) == estimate_seconds(timed, [60.0]) > 5.0
     )  # the first waited for an import

@@ -32,7 +32,8 @@ class SilentChildren:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self.num_asked = 0.0, 0
+        self.now = 0.0
+        self.num_asked = 0
         self.answer: tuple[bool, object] = (True, None)
         monkeypatch.setattr(tracker_module, "_Child", self._start)
         monkeypatch.setattr(tracker_module, "time", SimpleNamespace(monotonic=lambda: self.now))
@@ -94,7 +95,8 @@ def test_the_view_of_a_sweep_does_not_wait_for_what_its_last_run_gave_up(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     SilentChildren(monkeypatch)
-    tracker, nothing = Tracker(URI, "tfbench", store), Any
+    tracker = Tracker(URI, "tfbench", store)
+    nothing = Any
     tracker.begin("prepare")
     with pytest.raises(TrackingError, match="has not answered"):
         tracker.show_sweep(nothing, nothing, nothing)  # type: ignore[arg-type]
@@ -108,7 +110,9 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     monkeypatch.setattr(session, "SERVER_SECONDS", 0.0)
     monkeypatch.setattr(session, "WORD_SECONDS", -1.0)
     observer = create_autospec(Observer, instance=True)
-    done, silent, tracker = Future[None](), Future[None](), Mock()
+    done = Future[None]()
+    silent = Future[None]()
+    tracker = Mock()
     done.set_result(None)
     tracker.begin.side_effect = lambda method, *arguments: silent if method == "project" else done
     tracker.has_answered.side_effect = lambda answer, *seconds: answer.done()
@@ -144,7 +148,9 @@ def test_a_second_ctrl_c_at_the_end_of_a_command_ends_mlflow_s_process_without_a
     None
 ):
     child = object.__new__(tracker_module._Child)
-    child.pending, child.connection, child.process = collections.deque(), Mock(), Mock()
+    child.pending = collections.deque()
+    child.connection = Mock()
+    child.process = Mock()
     child.process.wait.side_effect = [KeyboardInterrupt, -9]
     assert child.end() == -9
     child.process.kill.assert_called_once_with()

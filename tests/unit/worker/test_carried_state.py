@@ -20,7 +20,9 @@ from tfbench.worker.recorder import build_callbacks
 
 Array = npt.NDArray[np.float32]
 
-ROWS, STEPS, UNITS = 4, 3, 5
+ROWS = 4
+STEPS = 3
+UNITS = 5
 SPEC = build_spec((STEPS, 1), None)
 
 
@@ -61,7 +63,8 @@ def states_of(model: Any) -> list[Array]:
 
 
 def test_two_batches_with_state_are_one_sequence_of_twice_the_length() -> None:
-    model, waves = build_model(), make_waves(2 * STEPS)
+    model = build_model()
+    waves = make_waves(2 * STEPS)
     halves = [model(waves[:, :STEPS]).numpy(), model(waves[:, STEPS:]).numpy()]
     expected, hidden, cell = run_numpy(model, waves)
     np.testing.assert_allclose(np.concatenate(halves, axis=1), expected, atol=1e-6)
@@ -90,7 +93,9 @@ def evaluate(model: Any, waves: Array, targets: Array) -> float:
 def test_an_evaluation_starts_from_zero_and_leaves_the_state_of_the_training(
     compute_loss: Any,
 ) -> None:
-    model, waves, targets = build_model(), make_waves(STEPS), make_waves(STEPS, seed=1)
+    model = build_model()
+    waves = make_waves(STEPS)
+    targets = make_waves(STEPS, seed=1)
     model(make_waves(STEPS, seed=2))
     before = states_of(model)
     loss = compute_loss(model, waves, targets)
@@ -177,7 +182,8 @@ def test_random_starts_are_drawn_with_replacement_and_anew_in_every_epoch() -> N
         ]
 
     drawn = draw(16)
-    first, second = drawn[:80], drawn[80:160]
+    first = drawn[:80]
+    second = drawn[80:160]
     assert (
         len(set(first)) < 80 and len(set(second)) < 80
     )  # 80 of 80 without a repetition: once in 10^34

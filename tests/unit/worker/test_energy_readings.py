@@ -9,7 +9,9 @@ from prepared import build_readings
 from tfbench.records.run import EpochRecord, StepSpan
 from tfbench.worker.recorder import Validation
 
-STEP_MS, VALIDATION_MS, READING_MS = 10, 70, 5000
+STEP_MS = 10
+VALIDATION_MS = 70
+READING_MS = 5000
 MS = 1_000_000
 
 
@@ -91,10 +93,8 @@ def test_one_reading_comes_as_the_steady_part_begins() -> None:
 def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_take(
     warmup_steps: int,
 ) -> None:
-    read, unread = (
-        Training(warmup_steps=warmup_steps),
-        Training(warmup_steps=warmup_steps, reads=False),
-    )
+    read = Training(warmup_steps=warmup_steps)
+    unread = Training(warmup_steps=warmup_steps, reads=False)
     assert read.spans == unread.spans
     assert read.events[read.events.index("steady") - 1].endswith(f"-{warmup_steps}")
     entries, without = (one.readings.clock.breakdown.record().entries for one in (read, unread))

@@ -78,7 +78,8 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(
     )
     assert found["test"].accuracy == pytest.approx((of_test.argmax(axis=1) == test.targets).mean())
 
-    images, labels = SPLITS.validation.inputs, SPLITS.validation.targets
+    images = SPLITS.validation.inputs
+    labels = SPLITS.validation.targets
     views = [images[:, top : top + 4, left : left + 4] for top in range(3) for left in range(3)]
     mean = np.mean([probabilities(model, view) for view in views], axis=0)
     assert found["multiview"].loss == pytest.approx(

@@ -142,7 +142,8 @@ def bottlenecks(size: int, count: int, in_channels: int, middle: int, out: int) 
 
     Its first block makes the image `size` wide.
     """
-    places, following = size * size, out * middle + 9 * middle * middle + middle * out
+    places = size * size
+    following = out * middle + 9 * middle * middle + middle * out
     first = in_channels * middle + 9 * middle * middle + middle * out + in_channels * out
     return places * (first + (count - 1) * following)
 
@@ -257,7 +258,8 @@ def test_a_layer_that_is_used_again_has_its_weights_once_and_its_work_twice() ->
     import keras
     from keras import layers
 
-    shared, inputs = layers.Dense(4, name="shared"), keras.Input((4,))
+    shared = layers.Dense(4, name="shared")
+    inputs = keras.Input((4,))
     table = tabulate(
         keras.Model(inputs, layers.Dense(10)(shared(shared(inputs)))), build_spec((4,))
     )

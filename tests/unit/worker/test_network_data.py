@@ -110,7 +110,8 @@ def test_structures_are_fed_as_they_are_and_alike_by_both_ways() -> None:
 
 
 def test_weights_of_the_training_alone_leave_the_validation_unweighted() -> None:
-    x, y = np.zeros((4, 2), np.float32), np.array([0, 1, 1, 0])
+    x = np.zeros((4, 2), np.float32)
+    y = np.array([0, 1, 1, 0])
     weights = np.array([1.0, 5.0])[y]
     splits = splits_of_arrays(((x, y, weights), (x[:3], y[:3])), source="", where="")
     assert isinstance(splits.train, Split) and isinstance(splits.validation, Split)

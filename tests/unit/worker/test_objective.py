@@ -16,7 +16,8 @@ from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilitie
 
 SPEC = build_spec((3,), input_dtype="float32")
 RNG = np.random.default_rng(0)
-INPUTS, LABELS = RNG.normal(size=(8, 3)).astype(np.float32), RNG.integers(0, 10, 8)
+INPUTS = RNG.normal(size=(8, 3)).astype(np.float32)
+LABELS = RNG.integers(0, 10, 8)
 
 
 def compiled(**values: Any) -> keras.Model:

@@ -53,7 +53,8 @@ def by_hand(
     return list(weights)
 
 
-BIAS, KERNEL = "*/bias", "fc/kernel"
+BIAS = "*/bias"
+KERNEL = "fc/kernel"
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,9 @@ def test_several_workers_end_at_the_same_step_which_the_first_one_says() -> None
     said: list[float] = []  # by the first: after how many steps to ask again; 0: no more
 
     def run(step_ms: float, ask_first: Callable[[float], float]) -> tuple[list[int], float]:
-        now_ms, spans, asked = 0.0, list[StepSpan](), list[int]()
+        now_ms = 0.0
+        spans = list[StepSpan]()
+        asked = list[int]()
 
         def ask(own: float) -> float:
             nonlocal now_ms

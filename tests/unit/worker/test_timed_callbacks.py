@@ -17,7 +17,8 @@ from prepared import build_readings
 from tfbench.records.run import EpochRecord, StepSpan
 from tfbench.worker.recorder import Validation, build_callbacks
 
-STEPS, EPOCHS = 12, 2
+STEPS = 12
+EPOCHS = 2
 
 
 class Training:

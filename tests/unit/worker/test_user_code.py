@@ -76,7 +76,8 @@ PARSES = f"import argparse\nargparse.ArgumentParser().parse_args()\n{NET}"
 def test_a_network_is_built_by_the_users_function(
     file: str, code: str, name: str, options: dict[str, Any], width: int
 ) -> None:
-    path, before = Path.cwd() / file, list(sys.argv)
+    path = Path.cwd() / file
+    before = list(sys.argv)
     path.parent.mkdir(exist_ok=True)
     path.write_text(code, encoding="utf-8")
     config = ModelConfig(name=name.format(folder=Path.cwd()), options=options)
@@ -312,10 +313,8 @@ def test_labels_that_are_no_integers_are_explained(labels: str, shape: tuple[int
         f"x, y = np.zeros((6, 4)), np.arange(6) % 2\n{returning(f'((x, {labels}), (x, {labels}))')}"
     ).spec
     Path("nets.py").write_text(NET.replace("spec.num_classes", str(shape[0])), encoding="utf-8")
-    own, training = (
-        ModelConfig(name="nets:build_model"),
-        TrainingConfig(global_batch_size=2, epochs=1),
-    )
+    own = ModelConfig(name="nets:build_model")
+    training = TrainingConfig(global_batch_size=2, epochs=1)
     found = rejection(compiled_model.build_compiled_model, own, training, spec, allows_code=True)
     assert found.endswith(
         "make them integers: y.argmax(axis=1) of one-hot ones, y.astype('int64')."

@@ -111,7 +111,8 @@ class RunBrief:
 
 def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> RunBrief:
     """Reduces a run that is over to what comparisons need of it."""
-    recipe, placement = result.request.recipe, result.placement
+    recipe = result.request.recipe
+    placement = result.placement
     tables = recipe_tables.to_tables(recipe)
     return RunBrief(
         format_version=FORMAT_VERSION,

@@ -277,7 +277,8 @@ def _make_entry(setup: str, cell: _Cell, host: str, allows_unequal: bool) -> Ent
     here = [brief for brief in cell.runs if host_of(brief) == host]
     outcome, reason = ("FINISHED", "") if here else ("MISSING", "not measured")
     if cell.failures:
-        outcome, reason = cell.failures[0].outcome, cell.failures[0].reason
+        outcome = cell.failures[0].outcome
+        reason = cell.failures[0].reason
     if not here:
         return Entry(
             setup=setup, runs=(), speed=None, interval=None, outcome=outcome, reason=reason

@@ -65,7 +65,8 @@ class Crossover:
 
 def find_crossover(comparison: Comparison, second: str) -> Crossover:
     """Reads a comparison over the values of one key: a setup beside the baseline."""
-    (key,), setups = comparison.keys, (comparison.baseline, second)
+    (key,) = comparison.keys
+    setups = (comparison.baseline, second)
     points: dict[int, Speedup] = {}
     failures: dict[int, str] = {}
     for row in sorted(comparison.rows, key=lambda row: value_of(row.setting[key])):
@@ -100,7 +101,8 @@ def refine(found: Crossover, step: int) -> list[int]:
         found: So far.
         step: Values are multiples of it.
     """
-    values, gaps = list(found.points), set[tuple[int, int]]()
+    values = list(found.points)
+    gaps = set[tuple[int, int]]()
     for crossing in found.crossings:
         within = [value for value in values if crossing.low <= value <= crossing.high]
         gaps |= {(within[0], within[1]), (within[-2], within[-1])}
@@ -121,7 +123,8 @@ def spread_values(low: int, high: int, step: int, num: int = 5) -> list[int]:
     Raises:
         ValueError: There are fewer than two.
     """
-    first, last = -(-low // step) * step, high // step * step
+    first = -(-low // step) * step
+    last = high // step * step
     if low < 1 or first >= last:
         raise ValueError(
             f"a range needs two or more multiples of {step}, from 1 on. Received: {low}..{high}."

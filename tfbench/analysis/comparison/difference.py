@@ -93,7 +93,8 @@ def _find_results(a: Summary, b: Summary) -> tuple[ResultDifference, ...]:
 
 def _find_causes(a: RunResult, b: RunResult) -> dict[str, tuple[Difference, ...]]:
     """Returns by group what differs; what a run never had is no cause, and unequal."""
-    second, causes = _list_causes(b), dict[str, tuple[Difference, ...]]()
+    second = _list_causes(b)
+    causes = dict[str, tuple[Difference, ...]]()
     for group, one in _list_causes(a).items():
         if one and (other := second[group]):
             causes[group] = find_differences(one, other)

@@ -172,7 +172,8 @@ def find_unequal_settings(
         compared: Names that may differ, since they are what is compared: "precision",
             "global_batch_size", or "model" for all of its keys.
     """
-    one, other = equal_settings(a), equal_settings(b)
+    one = equal_settings(a)
+    other = equal_settings(b)
     pairs = {name: (one.get(name), other.get(name)) for name in {**one, **other}}
     for record, names in _RECORDED.items():
         first, second = (any(name in settings for name in names) for settings in (one, other))

@@ -126,7 +126,9 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[s
 
 def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> str:
     """Says what to use at which batch sizes, and where the runs do not decide."""
-    uses, open_at, unmeasured = dict[str, list[str]](), list[str](), list[str]()
+    uses = dict[str, list[str]]()
+    open_at = list[str]()
+    unmeasured = list[str]()
     for fastest, own in (
         (key, list(own)) for key, own in itertools.groupby(standings, key=lambda one: one.fastest)
     ):

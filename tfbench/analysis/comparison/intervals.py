@@ -83,7 +83,8 @@ def log_interval(values: Sequence[float]) -> Interval | None:
 
 def interval_around(center: float, half_width: float, num: int) -> Interval:
     """Returns the interval of a speed of which half of the interval of its logarithm is known."""
-    low, high = center * math.exp(-half_width), center * math.exp(half_width)
+    low = center * math.exp(-half_width)
+    high = center * math.exp(half_width)
     return Interval(center=center, low=low, high=high, num=num)
 
 

@@ -277,8 +277,10 @@ class _Pools:
 def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
     ratios = _ratios(first, second)
     if len(ratios) >= 2 or (ratios and len(first.speeds) == len(second.speeds) == 1):
-        own, name = estimate(ratios), (first.setup, second.setup)
-        known, num = pools.settle(name, own), len(ratios)
+        own = estimate(ratios)
+        name = (first.setup, second.setup)
+        known = pools.settle(name, own)
+        num = len(ratios)
         return _Difference(
             value=statistics.fmean(ratios),
             terms=((known, 1 / num),),
@@ -305,7 +307,8 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
 
 def _ratios(first: Runs, second: Runs) -> list[float]:
     """Returns the logarithm of second over first for each round in which both have a run."""
-    before, after = first.by_round(), second.by_round()
+    before = first.by_round()
+    after = second.by_round()
     return [math.log(after[place]) - math.log(before[place]) for place in before if place in after]
 
 
@@ -334,7 +337,10 @@ def _p_value(value: float, squared_error: Estimate) -> float | None:
 def _describe(
     difference: _Difference, errors: _Known, adjusted: float | None, num_family: int
 ) -> Speedup:
-    value, half, p_value, family_p_value = difference.value, None, None, None
+    value = difference.value
+    half = None
+    p_value = None
+    family_p_value = None
     judgement: Judgement = "not judged"
     degrees = errors.together.degrees_of_freedom
     speed_half_widths: tuple[float, float] | None = None

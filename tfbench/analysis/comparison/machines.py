@@ -166,7 +166,8 @@ def _find_best(
     others = [one for one in known if one.machine != known[0].machine]
     if not others or len({unit(one) for one in known}) > 1:
         return None
-    settings, compared = known[0].entry.runs[0].settings, (*comparison.compared, *BETWEEN_MACHINES)
+    settings = known[0].entry.runs[0].settings
+    compared = (*comparison.compared, *BETWEEN_MACHINES)
     if any(
         find_unequal_settings(settings, one.entry.runs[0].settings, compared=compared)
         for one in others
@@ -189,12 +190,11 @@ def _measure(row: Row, entry: Entry, settings: Mapping[str, MachineSettings]) ->
     Its price is the user's, else the newest recipe's for an instance of this name.
     """
     newest = max(entry.runs, key=lambda run: run.created)
-    names, samples, per_joule = (
-        (machine_of(newest), entry.host),
-        newest.train_samples,
-        samples_per_joule(entry),
-    )
-    cost, own = newest.cost, next((settings[name] for name in names if name in settings), None)
+    names = (machine_of(newest), entry.host)
+    samples = newest.train_samples
+    per_joule = samples_per_joule(entry)
+    cost = newest.cost
+    own = next((settings[name] for name in names if name in settings), None)
     price = cost.get("price_per_hour") or None if cost.get("instance") in names else None
     return MachineSetup(
         machine=names[0],

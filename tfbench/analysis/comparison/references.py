@@ -84,7 +84,9 @@ def _shipped_settings(run: RunBrief) -> dict[str, Any]:
 def _match(
     reference: dict[str, Any], comparison: Comparison, own: Mapping[str, dict[str, Any]]
 ) -> ReferenceMatch:
-    figures, pairs, others = reference["figures"], list[FigurePair](), list[list[str]]()
+    figures = reference["figures"]
+    pairs = list[FigurePair]()
+    others = list[list[str]]()
     without = "" if _published_speed(figures, 1) else NO_SPEED
     if reason := reference.get("not_comparable") or without:
         return ReferenceMatch(reference=reference, pairs=(), reason=reason)

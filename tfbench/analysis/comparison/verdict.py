@@ -63,10 +63,8 @@ def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, st
             if entry.runs
         ]
         return name_setups(comparison.setups, {setup: own[0].backend for setup, own in runs})
-    noun, names = (
-        "replica" if scaling.has_replicas else "device",
-        {setup: setup for setup in comparison.setups},
-    )
+    noun = "replica" if scaling.has_replicas else "device"
+    names = {setup: setup for setup in comparison.setups}
     for point in scaling.points:
         mode = f" ({point.mode})" if point.mode and not scaling.has_replicas else ""
         names[point.entry.setup] = f"{count(point.num_devices, noun)}{mode}"
@@ -125,10 +123,8 @@ def _of_setup(
     for name, places in found.items():
         if not places:
             continue
-        low, high = (
-            min(one.low or 0.0 for _, one in places),
-            max(one.high or 0.0 for _, one in places),
-        )
+        low = min(one.low or 0.0 for _, one in places)
+        high = max(one.high or 0.0 for _, one in places)
         is_unknown = name == "too noisy to tell" and high > _UNKNOWN_ABOVE * low
         sentence = (_UNKNOWN if is_unknown else _TEMPLATES[name]).format(
             setup=names[setup],
@@ -141,10 +137,8 @@ def _of_setup(
         slowest = min(places, key=lambda place: place[1].ratio)[0]
         yield sentence + (_describe_cause(slowest.entries[setup]) if name == "slower" else "")
     if hints:
-        where, family = (
-            describe_where([row for row, _ in hints], comparison),
-            max(one.num_family for _, one in hints),
-        )
+        where = describe_where([row for row, _ in hints], comparison)
+        family = max(one.num_family for _, one in hints)
         ratio = _ratios([one for _, one in hints])
         yield (
             f"{names[setup]} may differ{where}: {ratio}, not significant among {family}"
@@ -157,7 +151,8 @@ def _describe_cause(entry: Entry) -> str:
 
     "" where nothing is known.
     """
-    share, collectives = entry.input_share, entry.transfer_share
+    share = entry.input_share
+    collectives = entry.transfer_share
     if (
         share is not None and 1 / MIN_HEADROOM < share <= 1
     ):  # more than the step it is part of tells nothing

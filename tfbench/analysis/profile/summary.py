@@ -119,7 +119,8 @@ class KeptRounds:
         if len(self.rounds) < 2:
             return None
         values = [read(one.seconds) for one in self._all]
-        mean, share = self.mean(read), len(self.rounds) / len(self._all)
+        mean = self.mean(read)
+        share = len(self.rounds) / len(self._all)
         above = self._value_at_bound(values) - mean
         influences = [
             ((value - mean) * is_kept - above * (is_kept - share)) / share
@@ -161,7 +162,8 @@ def find_phases(kept: KeptRounds) -> Iterator[Phase]:
 
 
 def _phase(name: str, kept: KeptRounds, read: Read) -> Phase:
-    seconds, half = kept.mean(read), kept.half_width(read)
+    seconds = kept.mean(read)
+    half = kept.half_width(read)
     return Phase(
         name=name,
         seconds=seconds,
@@ -264,7 +266,8 @@ def _judge(seconds: float, flops: int | None, num_bytes: int | None, peaks: Peak
         or seconds <= 0
     ):
         return work
-    arithmetic, memory = flops / peaks.flops_per_second, num_bytes / peaks.bytes_per_second
+    arithmetic = flops / peaks.flops_per_second
+    memory = num_bytes / peaks.bytes_per_second
     share = max(arithmetic, memory) / seconds
     return dataclasses.replace(
         work,
@@ -336,7 +339,8 @@ class _Rest(NamedTuple):
 def _find_rest(one: ProfileRound) -> dict[str, _Rest]:
     found = {CALLS[0]: _Rest(one.seconds[CALLS[0]], 0.0)}
     for call, traced in one.traced.items():
-        named, scale = sum(traced.parts.values()), _scale(one, call)
+        named = sum(traced.parts.values())
+        scale = _scale(one, call)
         active = named if traced.active_seconds is None else max(named, traced.active_seconds)
         found[call] = _Rest(one.seconds[call] - active * scale, (active - named) * scale)
     return found

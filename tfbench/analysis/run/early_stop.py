@@ -18,7 +18,8 @@ def find_stop_reason(training: TrainingConfig, epochs: Sequence[EpochRecord]) ->
         epochs: All epochs so far, in order.
     """
     last = epochs[-1]
-    target, threshold = training.stop_at_val_accuracy, training.stop_below_error_change
+    target = training.stop_at_val_accuracy
+    threshold = training.stop_below_error_change
     if target is not None and reaches(last.val_accuracy, target):
         return (
             f"val_accuracy {last.val_accuracy:.4f} reached training.stop_at_val_accuracy ="

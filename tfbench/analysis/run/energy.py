@@ -75,7 +75,8 @@ def find_energy(result: RunResult) -> Energy | None:
     times = {reading.moment: reading.seconds for reading in result.energy_readings}
     if len(times) < 2:  # under way, or stopped
         return Energy(problems=tuple(problems))
-    begin, end = times["steady"], times["end"]
+    begin = times["steady"]
+    end = times["end"]
     least = (
         max((source.resolution_seconds for source in found.sources), default=0.0)
         / MAX_RESOLUTION_SHARE

@@ -156,7 +156,8 @@ class Evidence:
     @property
     def input_rate(self) -> float | None:
         """Samples per second of the input pipeline alone."""
-        check, placement = self.result.input_check, self.result.placement
+        check = self.result.input_check
+        placement = self.result.placement
         return (
             check.num_batches * placement.global_batch_size / check.seconds
             if check and placement

@@ -104,7 +104,8 @@ def _waiting_for_disk(run: Evidence) -> Iterator[Values]:
     "Lift the quota, or use --set training.intra_op_threads={threads}.",
 )
 def _cpu_quota(run: Evidence) -> Iterator[Values]:
-    environment, usage = run.result.environment, run.result.usage
+    environment = run.result.environment
+    usage = run.result.usage
     quota = environment.cpu_quota_cores if environment else None
     if environment and quota is not None and quota < environment.usable_cores:
         throttled = usage.throttled_seconds if usage else None
@@ -289,7 +290,8 @@ def _drifting(run: Evidence) -> Iterator[Values]:
         and abs(change) > MAX_DRIFT
         and trend * math.copysign(1, change) > TREND_DEVIATIONS
     ):
-        is_slower, warmup = change > 0, 10 * run.result.request.recipe.measurement.warmup_steps
+        is_slower = change > 0
+        warmup = 10 * run.result.request.recipe.measurement.warmup_steps
         longer = _lasting(run, math.fsum(span.seconds for span in run.steady))
         yield {
             "change": f"{100 * abs(change):.0f} % {'slower' if is_slower else 'faster'}",

@@ -44,11 +44,9 @@ def summarize_run(result: RunResult) -> Summary:
         seconds; `samples_per_second` counts the samples of all replicas. Of a profile, which is no
         training, what exists of `METRICS` and `PROFILE_METRICS`.
     """
-    values, warnings, notes = (
-        _list_values(Evidence(result)),
-        find_warnings(result),
-        find_notes(result),
-    )
+    values = _list_values(Evidence(result))
+    warnings = find_warnings(result)
+    notes = find_notes(result)
     if result.request.profile:
         known = {
             name: value for name, value in (values | _profiled(result)).items() if value is not None
@@ -79,7 +77,8 @@ def _list_values(run: Evidence) -> Values:
     values |= {
         name: value for name, figure in _OPTIONAL.items() if (value := figure(run)) is not None
     }
-    cost, energy = compute_cost(run.result), find_energy(run.result)
+    cost = compute_cost(run.result)
+    energy = find_energy(run.result)
     values |= (
         _breakdown(run.result)
         | (cost.metrics() if cost else {})
@@ -209,7 +208,8 @@ def _share_of_step(name: str) -> Figure:
     """Returns what reads a time of the traced steps, as a share of the longest one's."""
 
     def figure(run: Evidence) -> float | None:
-        seconds, check = _of("exchange_check", name)(run), run.result.exchange_check
+        seconds = _of("exchange_check", name)(run)
+        check = run.result.exchange_check
         return (
             seconds / max(worker.step_seconds for worker in check.workers)
             if check and seconds is not None
@@ -221,7 +221,8 @@ def _share_of_step(name: str) -> Figure:
 
 def _utilization(run: Evidence) -> float | None:
     # More than the peak, twice: the peak is not known, so neither is the share of it.
-    peak, reached = find_peak(run.result.peak_checks), run.flops_per_second
+    peak = find_peak(run.result.peak_checks)
+    reached = run.flops_per_second
     return reached / peak if peak and reached and reached <= peak else None
 
 

@@ -110,7 +110,8 @@ def _short_epochs(run: Evidence) -> Iterator[Values]:
 
 @LIMITS.row("Share of the peak FLOP/s not known: {why}.", "Rerun on an idle machine.")
 def _no_peak(run: Evidence) -> Iterator[Values]:
-    checks, reached = run.result.peak_checks, run.flops_per_second
+    checks = run.result.peak_checks
+    reached = run.flops_per_second
     if not reached or len(checks) < 2:
         return
     peak = find_peak(checks)
@@ -201,7 +202,8 @@ def _other_purpose(run: Evidence) -> Iterator[Values]:
     "Choose a divisor before you compare epochs.",
 )
 def _whole_executions(run: Evidence) -> Iterator[Values]:
-    recipe, steps = run.result.request.recipe, run.result.steps_per_epoch
+    recipe = run.result.request.recipe
+    steps = run.result.steps_per_epoch
     size = recipe.training.steps_per_execution
     ends_with_epoch = recipe.training.data_on_device or recipe.measurement.is_limited
     if steps and steps % size and not ends_with_epoch:
@@ -226,10 +228,8 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
 
     Not of synthetic or limited runs.
     """
-    request, records = (
-        run.result.request,
-        {str(record.epoch): record for record in run.result.epochs},
-    )
+    request = run.result.request
+    records = {str(record.epoch): record for record in run.result.epochs}
     if run.result.is_synthetic or request.recipe.measurement.is_limited:
         return
     causes = [
@@ -280,7 +280,8 @@ def _shared_cores(run: Evidence) -> Iterator[Values]:
 
 @CODE.row("The network is code of {name}{digest}.")
 def _own_code(run: Evidence) -> Iterator[Values]:
-    model, name = run.result.model, run.result.request.recipe.model.name
+    model = run.result.model
+    name = run.result.request.recipe.model.name
     if model and is_code(name):
         yield {"name": name, "digest": f" (SHA-256 {model.digest})" if model.digest else ""}
 
@@ -310,10 +311,8 @@ def _synthetic_data(run: Evidence) -> Iterator[Values]:
     "To train to the end, use `tfbench run` without --steps and --seconds.",
 )
 def _limited(run: Evidence) -> Iterator[Values]:
-    measurement, training = (
-        run.result.request.recipe.measurement,
-        run.result.request.recipe.training,
-    )
+    measurement = run.result.request.recipe.measurement
+    training = run.result.request.recipe.training
     limits = [f"{measurement.steps} steps"] if measurement.steps is not None else []
     limits += [f"{measurement.seconds:g} s"] if measurement.seconds is not None else []
     if limits:
@@ -356,7 +355,8 @@ def find_early_warnings(result: RunResult) -> tuple[str, ...]:
 
 def find_notes(result: RunResult) -> tuple[str, ...]:
     """Returns what no figure is wrong by: how devices were chosen, and what the user asked for."""
-    of_devices, run = result.placement.notes if result.placement else (), Evidence(result)
+    of_devices = result.placement.notes if result.placement else ()
+    run = Evidence(result)
     of_training = () if result.request.profile else NOTES.texts(run)
     return tuple(dict.fromkeys((*of_devices, *CODE.texts(run), *of_training)))
 

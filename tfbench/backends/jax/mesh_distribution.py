@@ -61,8 +61,10 @@ class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc] 
             batch_dim_name="data",
             auto_shard_dataset=False,
         )
-        self.mesh, self.num_parts = mesh, mesh.data
-        self._layout, self._outputs = layout, outputs
+        self.mesh = mesh
+        self.num_parts = mesh.data
+        self._layout = layout
+        self._outputs = outputs
 
     def get_variable_layout(self, variable: Any) -> Any:
         """Returns where the parts of a variable lie."""

@@ -30,10 +30,9 @@ LIGHT_BYTES = 2**20
 _unconverted = (
     tf.autograph.experimental.do_not_convert
 )  # AutoGraph takes half a second, and has nothing to convert
-_BROKEN, _END = (
-    "<broken sample>",
-    "</broken sample>",
-)  # around what is told of one, in TensorFlow's message
+# around what is told of one, in TensorFlow's message
+_BROKEN = "<broken sample>"
+_END = "</broken sample>"
 
 
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
@@ -67,7 +66,8 @@ def build_training_dataset(
             *target_shape). Of structured
         data (inputs, targets, weights), as far as there are any, each as the data set has it.
     """
-    split, spec = splits.train, splits.spec
+    split = splits.train
+    spec = splits.spec
     orders = build_orders(split, spec, seed=seed, first_sample=first_step * global_batch_size)
     batches = orders.rebatch(global_batch_size, drop_remainder=True)
     if part != WHOLE:
@@ -77,7 +77,8 @@ def build_training_dataset(
         fetch = gather_from(split)
     else:
         samples = _decode(split, spec, batches.unbatch())
-        batches, fetch = samples.batch(part.size_of(global_batch_size), drop_remainder=True), tuple
+        batches = samples.batch(part.size_of(global_batch_size), drop_remainder=True)
+        fetch = tuple
 
     def prepare(step: Any, batch: Any) -> tuple[Any, ...]:
         inputs, *others = fetch(batch)
@@ -139,7 +140,8 @@ def build_validation_dataset(
     """
     chosen = getattr(splits, split)
     num_full, rest = divmod(chosen.num_samples, batch_size)
-    size, size_of_last = part.size_of(batch_size), part.size_of(rest)
+    size = part.size_of(batch_size)
+    size_of_last = part.size_of(rest)
     if not num_full and not size_of_last:  # Keras takes no data without a batch
         first = build_validation_dataset(splits, batch_size=batch_size, split=split, view=view)
         return first.map(lambda *batch: map_arrays(lambda array: array[:0], batch))
@@ -156,7 +158,8 @@ def build_validation_dataset(
         own = tf.data.experimental.assert_cardinality(num_full * size + size_of_last)(
             batches.unbatch()
         )
-        batches, fetch = _decode(chosen, splits.spec, own).batch(size), tuple
+        batches = _decode(chosen, splits.spec, own).batch(size)
+        fetch = tuple
 
     def prepare(_number: Any, batch: Any) -> tuple[Any, ...]:
         inputs, *others = fetch(batch)
@@ -207,7 +210,8 @@ def broken_samples_named(source: str) -> Iterator[None]:
 
 def _decode(split: Split, spec: DatasetSpec, samples: tf.data.Dataset) -> tf.data.Dataset:
     """Reads samples one by one, several at a time: stored inputs and targets."""
-    gather, read = gather_from(split), split.read
+    gather = gather_from(split)
+    read = split.read
 
     def call(row: Any) -> Any:
         try:
@@ -316,7 +320,8 @@ def crop_at_random(images: Any, spec: DatasetSpec, seed: int, step: Any, part: P
     """
     if not (spec.stored_shape or spec.mirrors):
         return images
-    height, (rows, columns) = images.shape[1], spec.input_shape[:2]
+    height = images.shape[1]
+    (rows, columns) = spec.input_shape[:2]
 
     def draw(step: Any) -> Any:
         drawn = order.draw_crops(

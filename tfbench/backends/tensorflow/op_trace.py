@@ -97,7 +97,8 @@ def read_trace(path: Path) -> Trace:
 
     space = xplane_pb2.XSpace()
     space.ParseFromString(path.read_bytes())
-    of_devices, of_host = list[TracedOperation](), list[TracedOperation]()
+    of_devices = list[TracedOperation]()
+    of_host = list[TracedOperation]()
     for plane in space.planes:
         is_device = plane.name.startswith("/device:GPU:")
         (of_devices if is_device else of_host).extend(_read_plane(plane, is_device=is_device))
@@ -124,7 +125,8 @@ def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:
             continue
         for event in line.events:
             start = line.timestamp_ns * 1000 + event.offset_ps
-            end, name = start + event.duration_ps, names[event.metadata_id]
+            end = start + event.duration_ps
+            name = names[event.metadata_id]
             # An operation's own name may have a number sign in it.
             whole = (
                 _find_operation(plane, event)

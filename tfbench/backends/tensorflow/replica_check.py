@@ -31,7 +31,8 @@ def check_replicas(model: Any, placement: Placement) -> ReplicaCheck:
     sizes = [
         math.prod(weight.shape) for weight in model.trainable_variables
     ]  # none: the first step makes them
-    fault, reason = "", _OWN_STEP if has_own_step(model) else ""
+    fault = ""
+    reason = _OWN_STEP if has_own_step(model) else ""
     try:
         counts = count_in_sums(model.distribute_strategy, sizes or [1])
         fault = _describe_wrong(counts, placement)

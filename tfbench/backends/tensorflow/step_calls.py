@@ -67,7 +67,8 @@ class StepCalls(profiling.StepCalls):
     def __init__(self, model: Any, batches: ProfiledBatches, placed: Any) -> None:
         model.optimizer.build(model.trainable_variables)
         super().__init__(model, batches, placed)
-        self._input, self._output = model.inputs[0], model.outputs[0]
+        self._input = model.inputs[0]
+        self._output = model.outputs[0]
         self._forward = _Forward(self.calls, self._input, model.dtype_policy)
 
     def build(self, upto: str) -> Callable[..., Any]:
@@ -140,8 +141,10 @@ class StepCalls(profiling.StepCalls):
             sources = [prediction, logits, *added, *(weight.value for weight in weights)]
             of_output, of_logits, *of_others = tape.gradient(scaled, sources)
             if of_output is None:
-                values[self._output], of_output = logits, of_logits
-        of_added, of_weights = of_others[: len(added)], of_others[len(added) :]
+                values[self._output] = logits
+                of_output = of_logits
+        of_added = of_others[: len(added)]
+        of_weights = of_others[len(added) :]
         found = {id(weight): gradient for weight, gradient in zip(weights, of_weights, strict=True)}
         self._go_back(
             {self._output: of_output},
@@ -227,7 +230,9 @@ class _Forward(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         """Calls the layers."""
         calls, start = self._plan()
         values: Tensors = {start: keras.ops.convert_to_tensor(inputs, dtype=start.dtype)}
-        outputs, done, seen = inputs, list[_Done](), set[int]()
+        outputs = inputs
+        done = list[_Done]()
+        seen = set[int]()
         for index, call in enumerate(calls):
             args, kwargs = _fill_in((call.args, call.kwargs), values)
             if "training" in kwargs:  # Keras writes down what held when the model was built

@@ -153,11 +153,9 @@ class PyTorch(Backend):
                 getattr(torch, dtype)
             )
 
-        first, there, back = (
-            draw(num_rows, common),
-            draw(common, num_columns),
-            draw(num_columns, common),
-        )
+        first = draw(num_rows, common)
+        there = draw(common, num_columns)
+        back = draw(num_columns, common)
 
         def run(num_calls: int) -> None:
             with torch.no_grad():
@@ -172,7 +170,8 @@ class PyTorch(Backend):
     def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
         """Returns what adds one large array to another, in place."""
         device = devices[0].replace("gpu", "cuda")
-        total, summand = torch.ones(size, device=device), torch.ones(size, device=device)
+        total = torch.ones(size, device=device)
+        summand = torch.ones(size, device=device)
 
         def run(num_calls: int) -> None:
             for _ in range(num_calls * chain):

@@ -22,7 +22,9 @@ from tfbench.datasets.sources.splits import Found, Split, copy_aligned
 from tfbench.schema import read_json
 
 DECODING = 2  # to be raised with every change of what tfbench does to the contents of files
-READ, WRITTEN = "read", "written"  # what came of the cache; otherwise "not written: " and why
+# what came of the cache; otherwise "not written: " and why
+READ = "read"
+WRITTEN = "written"
 _ABOUT = "about.json"  # in each folder: what its arrays are
 
 

@@ -15,7 +15,9 @@ import numpy.typing as npt
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.placement import WHOLE, Part
 
-OF_ORDERS, OF_CROPS = 0, 1  # what is drawn for the one has nothing to do with the other
+# what is drawn for the one has nothing to do with the other
+OF_ORDERS = 0
+OF_CROPS = 1
 
 
 def order_of_pass(
@@ -112,12 +114,14 @@ def crop_view(images: Any, spec: DatasetSpec, view: int | None) -> Any:
     """
     if spec.stored_shape is None:
         return images
-    (height, width), (rows, columns) = images.shape[1:3], spec.input_shape[:2]
+    (height, width) = images.shape[1:3]
+    (rows, columns) = spec.input_shape[:2]
     corners_and_centre = [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
     places = (
         [(y, x) for y in range(3) for x in range(3)] if spec.views == 9 else corners_and_centre * 2
     )
     y, x = (1, 1) if view is None else places[view]  # in halves of what is cut off
-    top, left = y * (height - rows) // 2, x * (width - columns) // 2
+    top = y * (height - rows) // 2
+    left = x * (width - columns) // 2
     images = images[:, top : top + rows, left : left + columns]
     return images[:, :, ::-1] if spec.views == 10 and view is not None and view >= 5 else images

@@ -112,7 +112,8 @@ class Found:
             DatasetError: They are not what the description says.
         """
         self.require(spec, {"train": spec.train_samples, "test": spec.validation_samples})
-        train, test = self.splits["train"], self.splits["test"]
+        train = self.splits["train"]
+        test = self.splits["test"]
         mean = mean_of(train.inputs, spec)
         return Splits(
             spec=spec, train=train, validation=test, source=self.source, mean=mean, cache=self.cache
@@ -184,7 +185,8 @@ def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int | None) -> s
     if len(split.inputs) != len(split.targets):
         return f"found {len(split.inputs)} inputs, but {len(split.targets)} targets"
     if spec.num_classes is not None:
-        low, high = int(np.min(split.targets)), int(np.max(split.targets))
+        low = int(np.min(split.targets))
+        high = int(np.max(split.targets))
         if low < 0 or high >= spec.num_classes:
             return f"expected labels 0 to {spec.num_classes - 1}, found {low} to {high}"
     if split.targets.shape[1:] != spec.target_shape:

@@ -53,7 +53,8 @@ def load(
     what = f"{name} {'+'.join(splits)}, tensorflow-datasets {_version()}"
     found = cache.load(what, root / name, None, decode)
     _, _, version = found.source.rpartition("/")
-    source, where = f"tfds {name} {version}, {root}", f"data set {name}: {root / found.source}"
+    source = f"tfds {name} {version}, {root}"
+    where = f"data set {name}: {root / found.source}"
     return dataclasses.replace(found, source=source, where=where, remedy=_REMEDY)
 
 
@@ -115,7 +116,8 @@ def _load_split(builder: Any, split: str) -> Split:
 
     arrays = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1, shuffle_files=False))
     # In memory of the same kind as that of the cache, so that training reads from it as fast.
-    inputs, targets = copy_aligned(arrays["image"]), copy_aligned(arrays["label"])
+    inputs = copy_aligned(arrays["image"])
+    targets = copy_aligned(arrays["label"])
     return Split(inputs=inputs, targets=targets, num_samples=len(inputs))
 
 

@@ -151,7 +151,8 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
 
     def _go_back(self, x: Any, y: Any, gradient: Any) -> Any:
         """Returns the gradient of x, in its shape."""
-        size, (height, width, channels) = self.pool_size, y.shape[1:]
+        size = self.pool_size
+        (height, width, channels) = y.shape[1:]
         blocks = ops.reshape(x, (-1, height, size, width, size, channels))
         if self.backward == "mask_multiply":
             is_largest = blocks == y[:, :, None, :, None, :]

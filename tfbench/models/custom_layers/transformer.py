@@ -71,7 +71,8 @@ def add_blocks(x: Any, config: TransformerConfig, *, is_causal: bool) -> Any:
     from keras import layers
 
     for number in range(1, config.depth + 1):
-        name, before = f"block{number}", x
+        name = f"block{number}"
+        before = x
         x = _add_norm(x, f"{name}_norm1")
         attention = layers.MultiHeadAttention(
             config.num_heads, config.width // config.num_heads, name=f"{name}_attention"

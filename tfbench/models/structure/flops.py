@@ -192,14 +192,16 @@ def describe_calls(
         trainable_variables: Of the model.
         batch_size: Samples of a step.
     """
-    rows, seen = [], set[int]()
+    rows = []
+    seen = set[int]()
     for index, (call, flops) in enumerate(
         zip(calls, count_calls(calls, trainable_variables), strict=True)
     ):
         layer = call.operation
         weights = layer.weights if isinstance(layer, keras.Layer) else []
         trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
-        ins, outs = _count_bytes(call.inputs, batch_size), _count_bytes(call.outputs, batch_size)
+        ins = _count_bytes(call.inputs, batch_size)
+        outs = _count_bytes(call.outputs, batch_size)
         of_weights = _weight_bytes(layer, weights)
         forward = None if ins is None or outs is None else ins + outs + of_weights
         # Backward reads the inputs, the weights and the gradient of the outputs, and writes a

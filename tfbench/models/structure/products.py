@@ -86,7 +86,8 @@ def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> P
     """
     if not isinstance(layer, keras.Layer):
         return None if type(layer).__name__ in _MATRIX_OPERATIONS else []
-    own_flops, counter = getattr(layer, "forward_flops", None), _find_counter(layer)
+    own_flops = getattr(layer, "forward_flops", None)
+    counter = _find_counter(layer)
     if own_flops is None and counter is _count_nothing:
         return []
     if any(None in shape[1:] for shape in [*inputs, output]):
@@ -166,8 +167,10 @@ def _count_multi_head_attention(
     query, value = inputs[:2]
     if len(layer.attention_axes) != len(query) - 1:
         return None
-    num_queries, num_values = math.prod(query[:-1]), math.prod(value[:-1])
-    found, projected = list[Product](), list[Factor]()
+    num_queries = math.prod(query[:-1])
+    num_values = math.prod(value[:-1])
+    found = list[Product]()
+    projected = list[Factor]()
     given = ((0, num_queries), (_place_of_key(inputs), num_values), (1, num_values))
     for dense, (place, num) in zip(
         (layer.query_dense, layer.key_dense, layer.value_dense), given, strict=True

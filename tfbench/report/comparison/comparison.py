@@ -22,7 +22,9 @@ from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table, short_warnings, warnings_section
 from tfbench.wording import count
 
-_BAR, _WIDEST = 40, 10  # characters of a bar; its high end over its low end, at most
+# characters of a bar; its high end over its low end, at most
+_BAR = 40
+_WIDEST = 10
 _MAX_WARNINGS = 2  # kinds on a screen
 _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand above their columns
 
@@ -35,7 +37,8 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
     Setups whose names are long, and more than two, have letters, which the first note explains.
     """
     setups, names, letters = _name_setups(comparison)
-    baseline, notes = setups[0], (*letters, *notes)
+    baseline = setups[0]
+    notes = (*letters, *notes)
     columns = [
         *(Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys),
         Column("num_parameters", "parameters", "{:,}".format, rank=3),
@@ -115,7 +118,8 @@ def speedup_bars(comparison: Comparison) -> Table | None:
         if one and one.low and one.high
     ]
     all_places = [1.0, *itertools.chain.from_iterable(places for _, places in known)]
-    first, last = min(all_places), max(all_places)
+    first = min(all_places)
+    last = max(all_places)
     if len(comparison.setups) != 2 or len(known) < 2 or not first < last <= _WIDEST * first:
         return None
 
@@ -275,7 +279,8 @@ def comparison_sections(
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     has_signs = any(entry.speedup or entry.interval for entry in entries)
     signs = [legend(comparison, is_full=is_full)] if has_signs else []
-    scaling, matches = find_scaling(comparison), match_references(comparison)
+    scaling = find_scaling(comparison)
+    matches = match_references(comparison)
     published = reference_section(matches, is_full=is_full)
     sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
     caveats = [f"i {one}" for one in find_caveats(comparison)]

@@ -63,7 +63,8 @@ def describe_speed(difference: RunDifference) -> str:
 
 
 def _describe_unequal(difference: RunDifference) -> str:
-    first, second = title_of(difference.a.backend), title_of(difference.b.backend)
+    first = title_of(difference.a.backend)
+    second = title_of(difference.b.backend)
     if difference.unequal:
         names = [
             f"{one.name} ({format_value(one.a)} vs {format_value(one.b)})"

@@ -114,7 +114,8 @@ def _panels(
 
     Networks without a point are left out.
     """
-    panels, names = [], name_setups(comparison.setups)
+    panels = []
+    names = name_setups(comparison.setups)
     for panel in layout.panels:
         found = {
             setup: [point_of(x, row.entries[setup]) for x, row in panel.points]

@@ -27,10 +27,8 @@ def check_sections(
         num_failed: Runs that failed now, and are left out.
         warnings: What disturbed the runs.
     """
-    limit, detectable = (
-        f"limit {100 * check.fail_above:g} %",
-        format_share(check.smallest_detectable),
-    )
+    limit = f"limit {100 * check.fail_above:g} %"
+    detectable = format_share(check.smallest_detectable)
     pairs = {
         "Check": (
             f"{check.current.recipe} against {source} of {format_date(check.baseline.created)}"

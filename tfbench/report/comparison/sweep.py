@@ -38,7 +38,8 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
         num_left: Runs that are to be made.
         width: Characters of a line.
     """
-    total, weak = len(list_planned_runs(plan)), plan.per_replica_batch_size
+    total = len(list_planned_runs(plan))
+    weak = plan.per_replica_batch_size
     strong = plan.tables["training"]["global_batch_size"] if plan.scaling_modes else None
     factors = [
         count(len(list_settings(plan)), "configuration"),
@@ -112,7 +113,8 @@ def crossover_sentences(found: Crossover) -> list[str]:
 
     Nothing where none are compared.
     """
-    short, setups = short_key(found.key), name_setups(found.setups)
+    short = short_key(found.key)
+    setups = name_setups(found.setups)
     told = [_describe_crossing(crossing, short, setups) for crossing in found.crossings]
     if told or not found.points:
         return told

@@ -50,7 +50,8 @@ def profile_sections(
 def _list_rest(step: StepProfile) -> list[Row]:
     """Returns what of the phases belongs to no layer, where it is enough to be seen."""
     checks = {check.phase: check for check in step.checks}
-    update, optimizer = checks.get("update"), step.optimizer_seconds or 0.0
+    update = checks.get("update")
+    optimizer = step.optimizer_seconds or 0.0
     rows: list[Row] = [
         {"label": LOSS, **{str(name): seconds for name, seconds in step.loss_seconds.items()}},
         {"label": "optimizer", "update": optimizer},
@@ -93,7 +94,8 @@ def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) 
         }
         for phase in step.phases
     ]
-    rest, half = -step.difference_seconds, step.difference_half_width
+    rest = -step.difference_seconds
+    half = step.difference_half_width
     rows.append({"name": "rest", "seconds": rest, "half": half, "share": -step.relative_difference})
     for row in rows:
         if row["half"] is not None and abs(row["seconds"]) <= row["half"]:
@@ -169,13 +171,12 @@ def _shorten(label: str, name: str) -> str:
 
 def _describe_epoch(result: RunResult, step: StepProfile) -> Iterator[tuple[str, str]]:
     if step.extrapolated_epoch_seconds is not None:
-        steps, total = (
-            count(step.steps_per_epoch or 0, "step"),
-            format_time(step.extrapolated_epoch_seconds, 3),
-        )
+        steps = count(step.steps_per_epoch or 0, "step")
+        total = format_time(step.extrapolated_epoch_seconds, 3)
         yield "Epoch", f"{steps} x {format_time(step.sum_seconds, 3)} = {total}"
     no_peak = "disturbed by other processes" if result.peak_checks else "not measured"
-    flops, bandwidth = step.peak_flops_per_second, step.bytes_per_second
+    flops = step.peak_flops_per_second
+    bandwidth = step.bytes_per_second
     texts = [
         (
             f"{format_si(flops, 'FLOP/s')} in a matrix product"
@@ -192,7 +193,9 @@ def _describe_epoch(result: RunResult, step: StepProfile) -> Iterator[tuple[str,
 _IN_FUNCTION = (  # what Keras's compiled step begins the name of every operation with
     "StatefulPartitionedCall/"
 )
-_OPERATION, _KIND = 27, 22  # characters of an operation, for a table of 80
+# characters of an operation, for a table of 80
+_OPERATION = 27
+_KIND = 22
 
 
 def operation_section(profile: Profile, limit: int = 15) -> Section:
@@ -242,15 +245,11 @@ def operation_section(profile: Profile, limit: int = 15) -> Section:
 def trace_section(folder: str, backend: BackendName) -> Section:
     """Returns how to open a backend's own trace, given the folder that holds it."""
     if backend == "tensorflow":
-        how, remark = (
-            f"tensorboard --logdir {folder}",
-            "TensorBoard needs its profile plugin: pip install xprof.",
-        )
+        how = f"tensorboard --logdir {folder}"
+        remark = "TensorBoard needs its profile plugin: pip install xprof."
     else:
-        how, remark = (
-            f"https://ui.perfetto.dev opens the file in {folder}",
-            "It stays on this machine.",
-        )
+        how = f"https://ui.perfetto.dev opens the file in {folder}"
+        remark = "It stays on this machine."
     title = f"{BACKEND_TITLES[backend]}'s trace can be opened in a browser"
     return Section(
         title, (f"{remark} MLflow has the same folder as an artifact.",), code=f"  {how}"

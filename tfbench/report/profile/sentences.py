@@ -44,7 +44,8 @@ def describe_bottleneck(step: StepProfile) -> str:
     ):
         added = f"{100 * step.sum_seconds / step.full_seconds:,.0f} %"
         return f"Bottleneck: not clear, the phases add up to {added} of a step."
-    found, (kind, seconds) = step.bottleneck, _find_longest_kind(step)
+    found = step.bottleneck
+    (kind, seconds) = _find_longest_kind(step)
     name = f"{found.name} ({found.kind})" if found.layer else found.name
     size = (
         f"{format_time(found.seconds, 3)} of {format_time(step.full_seconds, 3)}"
@@ -64,9 +65,11 @@ def next_command(result: RunResult) -> list[str]:
     step = summarize_profile(result)
     if step is None:
         return []
-    recipe, found = result.request.recipe, step.bottleneck
+    recipe = result.request.recipe
+    found = step.bottleneck
     words = [recipe.name, *(["--data", "synthetic"] if result.is_synthetic else [])]
-    cause, backend = found.name.partition(" of ")[0], recipe.training.backend
+    cause = found.name.partition(" of ")[0]
+    backend = recipe.training.backend
     if cause in _PAID_BY_CALLS and backend == "tensorflow":  # the others have one step per call
         return ["run", *words, "--fast"]
     if found.layer and backend != "jax":
@@ -105,11 +108,14 @@ def _check_layers(step: StepProfile) -> Iterator[str]:
 
     It names the phases whose parts do not add up, or are named too little.
     """
-    texts, least = [], _MIN_SHARE * step.full_seconds
+    texts = []
+    least = _MIN_SHARE * step.full_seconds
     for check in step.checks:
-        phase, unnamed = check.phase_seconds, check.unnamed_seconds
+        phase = check.phase_seconds
+        unnamed = check.unnamed_seconds
         is_off = abs(check.sum_seconds - phase) > max(_MAX_DIFFERENCE * abs(phase), least)
-        missing, share = phase - check.named_seconds, check.named_share or 0.0
+        missing = phase - check.named_seconds
+        share = check.named_share or 0.0
         is_at_work = (unnamed or 0.0) > max(least, _MAX_UNNAMED * phase)
         is_idle = share < _LEAST_NAMED and (
             unnamed is None or missing > _STANDS_OUT * step.full_seconds
@@ -148,10 +154,8 @@ def profile_screen(
         is_whole: As of `profile_sections`.
     """
     ended = [] if result.status == "FINISHED" else [Section(status_line(result))]
-    sections, told = (
-        [*ended, *show_profile(result, is_whole=is_whole)],
-        [*summary.warnings, *profile_warnings(result)],
-    )
+    sections = [*ended, *show_profile(result, is_whole=is_whole)]
+    told = [*summary.warnings, *profile_warnings(result)]
     if is_whole:
         sections += [*settings_sections(result), *([warnings_section(told)] if told else [])]
     else:

@@ -152,7 +152,9 @@ class RunConsole(Observer):
     def finish(self, run: "Run") -> None:
         """Shows how a run ended: its figures, published ones, warnings and next steps."""
         self.close()
-        result, summary, journal = run.result, run.summary, str(run.journal)
+        result = run.result
+        summary = run.summary
+        journal = str(run.journal)
         following = next_section(
             result, run.tracked, journal, run.files, self._server, is_full=self._is_full
         )

@@ -67,7 +67,9 @@ def epoch_lines(epoch: EpochRecord, steps_per_epoch: int | None) -> list[str]:
 
 def header_lines(result: RunResult, width: int) -> list[str]:
     """Returns what is about to be measured, for a run whose devices, data and model are ready."""
-    recipe, placement, data = result.request.recipe, result.placement, result.dataset
+    recipe = result.request.recipe
+    placement = result.placement
+    data = result.dataset
     parts = [result.request.run_id, f'"{result.request.name}"']
     if placement:
         backend = recipe.training.backend
@@ -130,7 +132,8 @@ def _describe_length(result: RunResult) -> str:
 
 
 def _describe_precision(result: RunResult) -> str:
-    training, settings = result.request.recipe.training, result.settings
+    training = result.request.recipe.training
+    settings = result.settings
     compiler = settings.compiler if settings else training.compiler_used
     parts = [settings.precision if settings else training.precision, f"compiler {compiler}"]
     if training.steps_per_execution > 1:

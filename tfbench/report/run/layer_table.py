@@ -55,7 +55,8 @@ def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tupl
     if table.num_trainable_parameters != table.num_parameters:
         parameters += f"; {table.num_trainable_parameters:,} are trained"
     yield "parameters", parameters
-    forward, trained = table.flops_per_sample, table.training_flops_per_sample
+    forward = table.flops_per_sample
+    trained = table.training_flops_per_sample
     if forward is not None and trained is not None:
         times = f" ({trained / forward:.3g}x forward, with gradients)" if forward else ""
         step = format_si(trained * training.global_batch_size, "FLOP", 4)

@@ -97,7 +97,8 @@ def _by_epoch(result: RunResult, name: str) -> list[Series]:
 
 def _subject(result: RunResult) -> str:
     """Returns what was trained, and on what."""
-    recipe, placement = result.request.recipe, result.placement
+    recipe = result.request.recipe
+    placement = result.placement
     data = "synthetic" if result.is_synthetic else "real"
     text = f"{recipe.recipe.title}, {data} data"
     if placement:

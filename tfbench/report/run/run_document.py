@@ -48,17 +48,17 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
         summary: Its figures.
         tracked: Where it stands in MLflow; None: it is not there.
     """
-    request, recipe, placement = result.request, result.request.recipe, result.placement
+    request = result.request
+    recipe = result.request.recipe
+    placement = result.placement
     known = to_plain(result, without=_TOLD_OTHERWISE)
     asked = {
         "strategy": recipe.distribution.strategy,
         "global_batch_size": recipe.training.global_batch_size,
     }
-    energy, fast, speed = (
-        find_energy(result),
-        read_fast(request),
-        summary.metrics.get("samples_per_second"),
-    )
+    energy = find_energy(result)
+    fast = read_fast(request)
+    speed = summary.metrics.get("samples_per_second")
     values = {
         "format_version": FORMAT_VERSION,
         "id": request.run_id,

@@ -219,7 +219,8 @@ def _predictions(result: RunResult) -> Iterator[Section]:
 
     Each is there only if the recipe asked for it.
     """
-    found, mark = result.predictions, f" {SYNTHETIC}" if result.is_synthetic else ""
+    found = result.predictions
+    mark = f" {SYNTHETIC}" if result.is_synthetic else ""
     if found is None:
         return
     if labels := found.first_labels:
