@@ -26,9 +26,9 @@ from typing import Any
 import click
 
 from tfbench.analysis.comparison.equality import run_settings
-from tfbench.analysis.comparison.judging import Runs, judge
+from tfbench.analysis.comparison.judging import Runs, judge_pair
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.journal import read_records, read_run
+from tfbench.records.journal import read_records, read_result
 from tfbench.store.store import Store
 
 SEED = 0
@@ -82,7 +82,7 @@ def read_pool(store: Store, recipe: str) -> list[float]:
     kinds = set()
     for head in reversed(store.heads()):
         path = store.journal_path(head.run_id)
-        result = read_run(path, read_records(path))
+        result = read_result(path, read_records(path))
         if result.request.recipe.name == recipe and result.status == "FINISHED":
             summary = summarize_run(result)
             kinds.add(
@@ -106,7 +106,7 @@ def count_alarms(pool: list[float], *, pairs: int, comparisons: int) -> int:
             Runs(setup=setup, speeds=tuple(speeds), rounds=tuple(range(pairs)))
             for setup, speeds in (("a", drawn[:pairs]), ("b", drawn[pairs:]))
         )
-        alarms += judge(first, second).judgement != "no measurable difference"
+        alarms += judge_pair(first, second).judgement != "no measurable difference"
     return alarms
 
 

@@ -43,7 +43,7 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 
 SEED = 0
 ENDLESS = 10**9  # batches
-AHEAD = sum(ArrayFeeding.most_ahead)
+AHEAD = sum(ArrayFeeding.prefetch_capacity)
 
 
 class Case(NamedTuple):

@@ -25,10 +25,14 @@ from builders import build_result
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.crossover import Crossover, refine, spread_values
-from tfbench.analysis.comparison.fastest import find_standings
-from tfbench.analysis.comparison.judging import Runs, judge, judge_family
-from tfbench.analysis.comparison.regression import DEFAULT_FAIL_ABOVE, SpeedSample, make_sample
-from tfbench.analysis.comparison.regression import judge as judge_check
+from tfbench.analysis.comparison.fastest import rank_setups
+from tfbench.analysis.comparison.judging import Runs, judge_family, judge_pair
+from tfbench.analysis.comparison.regression import (
+    DEFAULT_FAIL_ABOVE,
+    SpeedSample,
+    judge_regression,
+    make_sample,
+)
 from tfbench.analysis.comparison.verdict import find_verdict
 
 BATCH_SIZES = tuple(2**power for power in range(3, 19))
@@ -91,7 +95,7 @@ def at_least(name: str, before: str, share: float, num: int, bound: float = LEAS
 def plant_sweep(
     generator: np.random.Generator, spreads: np.ndarray, effect: float = 1.0
 ) -> Comparison:
-    """Compares a sweep of two setups that are equal, but for an effect at the first setting."""
+    """Compares two setups that differ at the first configuration alone."""
     briefs = []
     for index, batch in enumerate(BATCH_SIZES):
         for number in range(1, NUM_ROUNDS + 1):
@@ -112,7 +116,7 @@ def says_anything(comparison: Comparison) -> bool:
 
 
 def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Sweeps of 16 settings in three rounds."""
+    """Sweeps of 16 configurations in three rounds."""
     alike = np.full(len(BATCH_SIZES), spread)
     found = [plant_sweep(generator, alike) for _ in range(num)]
     yield at_most(
@@ -122,7 +126,7 @@ def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> 
         num,
     )
     clear = [
-        {place.fastest for place in find_standings(one) if len(place.fastest) == 1} for one in found
+        {place.fastest for place in rank_setups(one) if len(place.fastest) == 1} for one in found
     ]
     turning = [len(setups) > 1 for setups in clear]
     yield at_most("A/A sweep: a false turning point", "8.8 %", np.mean(turning), num)
@@ -136,17 +140,17 @@ def plant_table(
     outliers: float = 0.0,
     num_rounds: int = NUM_ROUNDS,
 ) -> list[Any]:
-    """Judges setups beside the first, at settings of these spreads.
+    """Judges setups beside the first, at configurations of these spreads.
 
-    Returns the speed-ups, setting by setting.
+    Returns the speed-ups, configuration by configuration.
 
     Args:
         generator: Of random numbers.
-        spreads: Of each setting.
+        spreads: Of each configuration.
         num_setups: With the baseline.
-        effect: Of the second setup at the first setting.
+        effect: Of the second setup at the first configuration.
         outliers: Share of the second setup's runs that are slow by `OUTLIER`.
-        num_rounds: Of each setting.
+        num_rounds: Of each configuration.
     """
     speeds = np.exp(
         generator.normal(0, 1, (len(spreads), num_setups, num_rounds)) * spreads[:, None, None]
@@ -156,22 +160,22 @@ def plant_table(
     setups = [
         [
             Runs(setup=str(place), speeds=tuple(own), rounds=tuple(range(num_rounds)))
-            for place, own in enumerate(setting)
+            for place, own in enumerate(configuration)
         ]
-        for setting in speeds
+        for configuration in speeds
     ]
     return judge_family([(first, other) for first, *others in setups for other in others])
 
 
 def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Tables of equal setups whose settings scatter unlike each other.
+    """Tables of equal setups whose configurations scatter unlike each other.
 
-    And what is found at one of 16 settings.
+    And what is found at one of 16 configurations.
     """
     size = len(BATCH_SIZES)
 
-    def unlike(num_settings: int) -> np.ndarray:
-        return spread * np.exp(generator.normal(0, 0.5, num_settings))
+    def unlike(num_configurations: int) -> np.ndarray:
+        return spread * np.exp(generator.normal(0, 0.5, num_configurations))
 
     few = np.where(np.arange(size) % 4 == 3, 3 * spread, spread)
     patterns: tuple[tuple[str, int, str, str, Callable[[], np.ndarray]], ...] = (
@@ -179,8 +183,14 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
         ("unlike, by 1.6 times either way", 2, "9.5 %", "87 %", lambda: unlike(size)),
         ("a quarter three times as noisy", 2, "14 %", "87 %", lambda: few),
         ("from 20 % falling to 2 %", 2, "13 %", "85 %", lambda: np.geomspace(0.2, 0.02, size)),
-        ("6 setups x 20 settings, unlike by 1.6 times", 6, "21 %", "85 %", lambda: unlike(20)),
-        ("4 settings, one three times as noisy", 2, "", "", lambda: few[:4]),
+        (
+            "6 setups x 20 configurations, unlike by 1.6 times",
+            6,
+            "21 %",
+            "85 %",
+            lambda: unlike(20),
+        ),
+        ("4 configurations, one three times as noisy", 2, "", "", lambda: few[:4]),
     )
     for (name, num_setups, before, held_before, draw), num_rounds in itertools.product(
         patterns, (NUM_ROUNDS, 2)
@@ -193,7 +203,9 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             held += not found[int(spreads.argmax()) * (num_setups - 1)].excludes_one
         if num_rounds < NUM_ROUNDS:
             yield Figure(name=f"  {num_rounds} rounds: a false + or -", share=wrong / num, num=num)
-            yield Figure(name="  the noisiest setting's interval holds", share=held / num, num=num)
+            yield Figure(
+                name="  the noisiest configuration's interval holds", share=held / num, num=num
+            )
             continue
         yield at_most(
             f"A/A table, {name}: a false + or -",
@@ -203,7 +215,7 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             bound=LARGEST_TABLE_ALARM,
         )
         yield at_least(
-            "  the noisiest setting's interval holds",
+            "  the noisiest configuration's interval holds",
             held_before,
             held / num,
             num,
@@ -211,20 +223,20 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
         )
     alike = np.full(size, spread)
     effects: tuple[tuple[str, str, float, int, float, Callable[[], np.ndarray]], ...] = (
-        ("16 settings is found", "96 %", 0.0, NUM_ROUNDS, LEAST_TABLE_POWER, lambda: alike),
-        ("16 settings is found, 2 rounds", "", 0.0, 2, 0.0, lambda: alike),
-        ("16 settings is found, 5 rounds", "100 %", 0.0, 5, LEAST_TABLE_POWER, lambda: alike),
+        ("16 configurations is found", "96 %", 0.0, NUM_ROUNDS, LEAST_TABLE_POWER, lambda: alike),
+        ("16 configurations is found, 2 rounds", "", 0.0, 2, 0.0, lambda: alike),
+        ("16 configurations is found, 5 rounds", "100 %", 0.0, 5, LEAST_TABLE_POWER, lambda: alike),
         (
-            "16 settings is found, which are unlike by 1.6 times",
+            "16 configurations is found, which are unlike by 1.6 times",
             "86 %",
             0.0,
             NUM_ROUNDS,
             0.0,
             lambda: unlike(size),
         ),
-        ("4 settings is found", "", 0.0, NUM_ROUNDS, 0.0, lambda: alike[:4]),
+        ("4 configurations is found", "", 0.0, NUM_ROUNDS, 0.0, lambda: alike[:4]),
         (
-            "16 settings is found, one of ten runs 30 % slow",
+            "16 configurations is found, one of ten runs 30 % slow",
             "23 %",
             0.1,
             NUM_ROUNDS,
@@ -232,7 +244,7 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             lambda: alike,
         ),
         (
-            "16 settings is found, one of ten runs 30 % slow, 5 rounds",
+            "16 configurations is found, one of ten runs 30 % slow, 5 rounds",
             "47 %",
             0.1,
             5,
@@ -240,7 +252,7 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             lambda: alike,
         ),
         (
-            "16 settings is found, one of ten runs 30 % slow, 10 rounds",
+            "16 configurations is found, one of ten runs 30 % slow, 10 rounds",
             "71 %",
             0.1,
             10,
@@ -248,7 +260,7 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             lambda: alike,
         ),
         (
-            "4 settings is found, one of ten runs 30 % slow",
+            "4 configurations is found, one of ten runs 30 % slow",
             "",
             0.1,
             NUM_ROUNDS,
@@ -267,15 +279,17 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             yield at_least(what, before, share, num, bound=bound)
         else:
             yield Figure(name=what, before=before, share=share, num=num)
-    for percent, num_settings, num_rounds in itertools.product((10, 5), (2, size), (3, 5, 10)):
-        spreads = alike[:num_settings]
+    for percent, num_configurations, num_rounds in itertools.product(
+        (10, 5), (2, size), (3, 5, 10)
+    ):
+        spreads = alike[:num_configurations]
         effect = 1 + percent / 100
         tables = (
             plant_table(generator, spreads, effect=effect, num_rounds=num_rounds)
             for _ in range(num)
         )
         share = float(np.mean([table[0].judgement == "faster" for table in tables]))
-        what = f"{percent} % at one of {num_settings} settings is found, {num_rounds} rounds"
+        what = f"{percent} % at one of {num_configurations} configurations is found, {num_rounds} rounds"
         yield Figure(name=what, share=share, num=num)
     disturbed = (plant_table(generator, np.full(size, spread), outliers=0.1) for _ in range(num))
     wrong = sum(any(one.judgement in ("faster", "slower") for one in table) for table in disturbed)
@@ -291,19 +305,19 @@ def simulate_single_runs(
     for _ in range(num):
         one = Runs(setup="a", speeds=(float(np.exp(generator.normal(0, 4 * spread))),))
         many = Runs(setup="b", speeds=tuple(np.exp(generator.normal(0, spread, 5))))
-        wrong += judge(one, many).judgement in ("faster", "slower")
+        wrong += judge_pair(one, many).judgement in ("faster", "slower")
     name = "one run against five, which scatters four times as much: alarms"
     yield at_most(name, "50 %", wrong / num, num)
 
 
 def simulate_machines(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Two equal machines in one session each, at three settings.
+    """Two equal machines in one session each, at three configurations.
 
     Their levels scatter between sessions.
     """
     # runs of a quiet machine, 2 %
     spread = spread * 4 / 7
-    settings = range(3)
+    configurations = range(3)
 
     def draw(host: str, level: float) -> Runs:
         return Runs(
@@ -316,7 +330,9 @@ def simulate_machines(generator: np.random.Generator, num: int, spread: float) -
         wrong = 0
         for _ in range(num):
             levels = generator.normal(0, drift, 2)
-            judged = judge_family([(draw("a", levels[0]), draw("b", levels[1])) for _ in settings])
+            judged = judge_family(
+                [(draw("a", levels[0]), draw("b", levels[1])) for _ in configurations]
+            )
             wrong += any(one.judgement in ("faster", "slower") for one in judged)
         what = f"two equal machines, levels differ by {drift:.0%} between sessions: told apart"
         yield at_most(what, before, wrong / num, num)
@@ -342,7 +358,7 @@ def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> I
 
     def share(num_runs: int, factor: float, limit: float) -> float:
         checks = (
-            judge_check(draw(num_runs, 1.0), draw(num_runs, factor), limit) for _ in range(num)
+            judge_regression(draw(num_runs, 1.0), draw(num_runs, factor), limit) for _ in range(num)
         )
         return float(np.mean([check.judgement == "regression" for check in checks]))
 

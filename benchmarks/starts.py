@@ -20,11 +20,11 @@ from scipy import stats
 
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import GROUP_TAG, ROUND_TAG
 from tfbench.runs.forked import START_VARIABLE
-from tfbench.runs.requests import lay_values, load_request, series_request
+from tfbench.runs.requests import load_request, merge_overrides, series_request
 from tfbench.runs.run_maker import RunMaker, open_maker
 from tfbench.store.store import Store
+from tfbench.tags import GROUP_TAG, ROUND_TAG
 
 WAYS = ("started", "forked, one prepared process each", "forked, all from one")
 CONFIDENCE = 0.95
@@ -49,7 +49,7 @@ def make_runs(maker: RunMaker, request: RunRequest, way: int, number: int) -> tu
 def main(recipe: str, backend: str, num_runs: int, seconds: float) -> None:
     """Compares runs of RECIPE in started and in forked processes, as Markdown."""
     unchecked = {"measurement.checks": False}
-    values = lay_values(unchecked, backend=backend, devices="cpu:0", data="synthetic")
+    values = merge_overrides(unchecked, backend=backend, devices="cpu:0", data="synthetic")
     request = load_request(recipe, values=values, steady_seconds=seconds)
     logs = np.zeros((3, num_runs))
     took = np.zeros((3, num_runs))

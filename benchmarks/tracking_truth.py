@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tfbench.tags import ROUND_TAG, SETUP_TAG, SWEEP_TAG
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from builders import build_epoch, build_recipe
@@ -17,7 +19,6 @@ from journals import build_sized_result, write_journal
 from servers import MlflowServer
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunExit, RunResult
-from tfbench.records.sweep import ROUND_TAG, SETUP_TAG, SWEEP_TAG
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import fields
 

@@ -30,7 +30,7 @@ from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
 from tfbench.records.settings import MachineSettings
-from tfbench.runs.requests import lay_values, load_request, resumed_request
+from tfbench.runs.requests import load_request, merge_overrides, resumed_request
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits, list_rows, read_predecessor, read_stored
 from tfbench.runs.run_maker import find_earlier_place, open_maker
 from tfbench.store.store import Store
@@ -109,7 +109,9 @@ def run(
             nothing stored.
     """
     data = "synthetic" if synthetic else None
-    values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, data=data)
+    values = merge_overrides(
+        overrides, strategy=strategy, devices=devices, backend=backend, data=data
+    )
     kept = Store(Path(store))
     options = {"data_dir": _data_dir(data_dir), "allows_code": allows_code}
     request = make_request(kept, recipe, resume, values=values, name=name, **options)
@@ -170,7 +172,7 @@ def sweep(
     """
     if not 1 <= rounds <= 1000:
         raise RecipeError(f"rounds: must be from 1 to 1000. Received: {rounds}.")
-    values = lay_values(overrides, backend=backend, data="synthetic" if synthetic else None)
+    values = merge_overrides(overrides, backend=backend, data="synthetic" if synthetic else None)
     request = load_request(
         str(recipe),
         values=values,

@@ -5,9 +5,8 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-OUT_OF_MEMORY = (  # the type of every backend's error about memory that could not be had
-    "out of memory"
-)
+# the type of every backend's error about memory that could not be had
+OUT_OF_MEMORY = "out of memory"
 
 
 class ExitCode(enum.IntEnum):

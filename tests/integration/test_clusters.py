@@ -32,7 +32,9 @@ KEY = "training.global_batch_size"
 def speeds_of(document: Any) -> dict[int, list[bool]]:
     """Returns for each batch size whether its setups have a speed."""
     return {
-        row["setting"][KEY]: [entry["samples_per_second"] is not None for entry in row["entries"]]
+        row["configuration"][KEY]: [
+            entry["samples_per_second"] is not None for entry in row["entries"]
+        ]
         for row in document["rows"]
     }
 

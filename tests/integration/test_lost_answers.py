@@ -21,8 +21,8 @@ from sweeps import build_plan
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.run import RunResult, TrackedRun
-from tfbench.records.sweep import SWEEP_TAG
 from tfbench.store.store import Store
+from tfbench.tags import SWEEP_TAG
 from tfbench.tracking import fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.tracker import Curve

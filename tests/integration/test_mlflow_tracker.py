@@ -17,7 +17,7 @@ from tfbench.errors import TrackingError
 from tfbench.records.run import RunExit, RunResult, TrackedRun
 from tfbench.records.sweep import Variation, list_planned_runs
 from tfbench.report.figures import SETUP_COLORS
-from tfbench.report.plot import Panel, Plot, Point, Series
+from tfbench.report.plot import Panel, Plot, PlotLine, Point
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import FOLDER
 from tfbench.tracking import database, fields
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
-PANELS = (Panel("", (Series("default", (Point(96.0, 1.0), Point(128.0, 2.0))),)),)
+PANELS = (Panel("", (PlotLine("default", (Point(96.0, 1.0), Point(128.0, 2.0))),)),)
 PLAN = build_plan(
     variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1
 )

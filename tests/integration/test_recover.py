@@ -19,7 +19,7 @@ from journals import begin_elsewhere, build_sized_result, hold, make_database, w
 from profile_runs import build_profile_run, write_profile_journal
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.records.journal import read_records, read_run, replay
+from tfbench.records.journal import read_records, read_result, replay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.runs.recovery import RecoveredRun, import_journals, recover
 from tfbench.store.store import Store, TrackingState
@@ -401,5 +401,5 @@ def test_an_import_takes_a_run_whole_and_connects_once(store: Store, tmp_path: P
     state = TrackingState(tracking_uri="http://me:s3cret@server", experiment="x")
     (run,) = import_journals(other, [path], lambda *_: tracker, state)
     assert (run.status, tracker.connections) == ("imported", 1)
-    reading = read_run(other.journal_path(path.stem))
+    reading = read_result(other.journal_path(path.stem))
     assert (reading.num_unreadable_lines, reading.status) == (0, "FINISHED")

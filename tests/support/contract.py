@@ -27,9 +27,8 @@ TINY = (
 NUM_PARAMETERS = 6370
 DEADLINE_SECONDS = 400.0  # for what must happen, on a machine that is busy
 _DROPPED = ("MLFLOW_", "TFBENCH_", "TFDS_", "CUDA_", "XLA_", "PYTEST_", "SLURM_", "OMPI_")
-_PROXY = (  # nothing listens there: there is no network, and nothing is exempt from the proxy
-    "http://127.0.0.1:9"
-)
+# nothing listens there: there is no network, and nothing is exempt from the proxy
+_PROXY = "http://127.0.0.1:9"
 
 
 class Finished(NamedTuple):

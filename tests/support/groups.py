@@ -67,7 +67,7 @@ def _start_fake(real: Any, command: Sequence[str], **options: Any) -> Any:
     return real(command, **options)
 
 
-def ask(num_workers: int | None = 2, **training: Any) -> RunRequest:
+def group_request(num_workers: int | None = 2, **training: Any) -> RunRequest:
     """Builds the request of a run over several workers."""
     distribution = {"strategy": "multi_worker", "num_workers": num_workers}
     training = {"global_batch_size": 24} | training
@@ -79,4 +79,4 @@ def ask(num_workers: int | None = 2, **training: Any) -> RunRequest:
 def measure(store: Store, request: RunRequest | None = None) -> Run:
     """Makes a run."""
     state = TrackingState(tracking_uri=store.tracking_uri, experiment="test")
-    return session.execute_run(request or ask(), state, store, None, Observer())
+    return session.execute_run(request or group_request(), state, store, None, Observer())

@@ -25,7 +25,7 @@ from tfbench.records.journal import Journal, plain_fields, request_fields
 from tfbench.records.profile import Profile
 from tfbench.records.run import ModelSummary, RunResult
 from tfbench.schema import to_plain
-from tfbench.store.liveness import held
+from tfbench.store.liveness import run_lock
 from tfbench.store.store import Store
 from tfbench.tracking import database
 
@@ -35,7 +35,7 @@ _HELD = contextlib.ExitStack()  # until the tests end
 
 def hold(path: Path) -> None:
     """Makes the run of a journal one that goes on: this process holds its lock."""
-    _HELD.enter_context(held(path))
+    _HELD.enter_context(run_lock(path))
 
 
 def begin_elsewhere(path: Path) -> None:

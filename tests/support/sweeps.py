@@ -25,8 +25,8 @@ from tfbench.records.sweep import (
     Setup,
     SweepPlan,
     Variation,
+    list_configurations,
     list_planned_runs,
-    list_settings,
     resolve_recipe,
 )
 from tfbench.store.store import Store
@@ -172,7 +172,7 @@ def build_planned_result(
     50 steady spans of 20 steps, then two epochs' records.
     """
     setup = plan.setups[planned.setup]
-    recipe = resolve_recipe(plan, list_settings(plan)[planned.setting], setup)
+    recipe = resolve_recipe(plan, list_configurations(plan)[planned.configuration], setup)
     widths = recipe.model.options.get("hidden_units", (100,))
     batch = recipe.training.global_batch_size
     parameters = sum((a + 1) * b for a, b in zip((784, *widths), (*widths, 10), strict=True))
@@ -183,7 +183,7 @@ def build_planned_result(
         recipe=recipe,
         tags={
             "tfbench.sweep": plan.sweep_id,
-            "tfbench.setting": str(planned.setting),
+            "tfbench.setting": str(planned.configuration),
             "tfbench.setup": setup.label,
             "tfbench.round": str(planned.round_number),
         },

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tfbench.datasets.sources import order
 from tfbench.datasets.sources.order import crop_at_random, crop_view
 from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
-from tfbench.records.placement import WHOLE, Part
+from tfbench.records.placement import WHOLE, BatchPart
 
 PREFETCHED_BATCHES = 4  # batches waiting to be used
 
@@ -34,7 +34,7 @@ Read = Callable[[Array], Array]
 class ArrayFeeding:
     """Training and validation batches of stored samples, as Keras takes them."""
 
-    most_ahead = (
+    prefetch_capacity = (
         PREFETCHED_BATCHES,
         1,
     )  # batches of any data that are ready, and in the making, at most
@@ -54,7 +54,9 @@ class ArrayFeeding:
 
         In a pause, nothing takes a batch for a while.
         """
-        return sum(self.most_ahead)  # the one in the making is done, and there is no room for it
+        return sum(
+            self.prefetch_capacity
+        )  # the one in the making is done, and there is no room for it
 
     def build_training_dataset(
         self,
@@ -63,7 +65,7 @@ class ArrayFeeding:
         global_batch_size: int,
         seed: int,
         first_step: int = 0,
-        part: Part = WHOLE,
+        part: BatchPart = WHOLE,
     ) -> Any:
         """Builds an endless stream of full batches, ordered by seed and step alone.
 
@@ -109,7 +111,7 @@ class ArrayFeeding:
         batch_size: int,
         split: SplitName = "validation",
         view: int | None = None,
-        part: Part = WHOLE,
+        part: BatchPart = WHOLE,
     ) -> Any:
         """Builds batches that hold every sample of a split once, in order, the last batch short.
 

@@ -30,7 +30,7 @@ from tfbench.recipe.backend_support import BackendName
 from tfbench.recipe.devices import require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
-from tfbench.records.placement import Feed, Placement, ReplicaCheck, Spread, WorkerRank
+from tfbench.records.placement import Feed, ModelLayout, Placement, ReplicaCheck, WorkerRank
 from tfbench.records.run import EffectiveSettings
 
 
@@ -189,7 +189,7 @@ class Backend(ArrayFeeding):
         """
         return [list(figures)]
 
-    def explain_loss(self, error: Exception) -> str:
+    def explain_lost_worker(self, error: Exception) -> str:
         """Returns what an error says of a worker that ended, or answers no more.
 
         "" for an error of another kind.
@@ -210,7 +210,7 @@ class Backend(ArrayFeeding):
         """
         return None
 
-    def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
+    def read_spread(self, model: Any, draw: Callable[[], Any]) -> ModelLayout | None:
         """Reads back where the parts of a model lie, and what moves between devices in a step.
 
         None: nothing is told.
@@ -295,7 +295,7 @@ class Backend(ArrayFeeding):
     def forget_peak(self, name: str) -> None:
         """Lets the peak of a GPU begin anew, where that is possible."""
 
-    def explain_exhaustion(self, error: Exception) -> str | None:
+    def explain_out_of_memory(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had.
 
         None for an error of another kind.

@@ -18,9 +18,8 @@ _CPU_SIZE = 2048
 _GPU_SIZE = 4096
 _SMALL_SIZE = 1024  # where one of the large products would take longer than a round may
 _GPU_CHAIN = 8  # products in a row in a call on a GPU
-_LONGEST_CHAIN = (
-    64  # products; longer ones take long to trace, and their values grow out of a 16-bit float
-)
+# products; longer ones take long to trace, and their values grow out of a 16-bit float
+_LONGEST_CHAIN = 64
 _ROUND_SECONDS = 0.4  # longest that a round may take
 # A round takes at least so long, and so many times as long as a call that computes nothing: what
 # the host does before the device begins, and after it is done, is then less than a hundredth of it.

@@ -81,10 +81,10 @@ class Measuring(NamedTuple):
             options: As of `api.make_request`.
         """
         from tfbench import api
-        from tfbench.runs.requests import lay_values
+        from tfbench.runs.requests import merge_overrides
 
         given = {**(direct or {}), "backend": self.backend, "data": self.data}
-        values = lay_values(self.overrides, **given)
+        values = merge_overrides(self.overrides, **given)
         options |= {"values": values, "data_dir": self.data_dir, "allows_code": self.allows_code}
         try:
             request = api.make_request(self.store, recipe, resume, **options)

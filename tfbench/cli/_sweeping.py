@@ -83,11 +83,11 @@ def make_sweep(
     from tfbench.report.run.series_console import SweepConsole
     from tfbench.sweeps import sweep
     from tfbench.sweeps.plan import warn_of_unused_gpus
-    from tfbench.sweeps.tasks import find_standing
+    from tfbench.sweeps.tasks import reusable_results
 
     plan, _, results, before = planned
     store = measuring.store
-    num_made = len(results if ray else find_standing(plan, results, store))
+    num_made = len(results if ray else reusable_results(plan, results, store))
     if not ray:
         warn_of_unused_gpus(plan)
     show_plan(plan, num_made, measuring)
@@ -166,7 +166,7 @@ def _make_on_ray(
     return compare_and_track(planned.plan, end, maker)
 
 
-def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
+def follow_up_commands(maker: "RunMaker", sweep_id: str) -> list[str]:
     """Returns the commands that show a sweep again, each with its purpose.
 
     One of them opens the sweep in MLflow, or brings it there.
@@ -205,7 +205,7 @@ def _show_swept(
     import dataclasses
 
     from tfbench.report.comparison.comparison import comparison_sections
-    from tfbench.report.comparison.sweep import crossover_document, taste_sections
+    from tfbench.report.comparison.sweep import crossover_document, short_run_notice
     from tfbench.report.table import text
     from tfbench.sweeps.comparison import ComparedRuns
 
@@ -220,7 +220,7 @@ def _show_swept(
     report = measuring.store.command("report", "--sweep", plan.sweep_id)
     sections = [
         *comparison_sections(comparison, made.verdict, report=report),
-        *taste_sections(plan),
+        *short_run_notice(plan),
     ]
     lines = ["", *text(sections, terminal_width())]
     if end.num_left:
@@ -231,7 +231,7 @@ def _show_swept(
             "This makes them:",
             f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}",
         ]
-    echo_lines([*lines, "", *look_again_lines(maker, plan.sweep_id)], err=measuring.as_json)
+    echo_lines([*lines, "", *follow_up_commands(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
         document = made.document()
         if made.crossover and is_crossover:

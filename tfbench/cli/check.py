@@ -19,7 +19,7 @@ from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.runs.series import Series
+    from tfbench.runs.series import RunSeries
 
 
 @click.command(
@@ -102,7 +102,9 @@ def check_command(
     return exit_code(has_failed=num_failed > 0, was_interrupted=False)
 
 
-def _echo(lines: list[str], document: dict[str, Any], made: "Series", measuring: Measuring) -> None:
+def _echo(
+    lines: list[str], document: dict[str, Any], made: "RunSeries", measuring: Measuring
+) -> None:
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
         echo_json(document | {"runs": [run.document() for run in made.outcomes]})

@@ -61,7 +61,9 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
     from tfbench.recipe.backend_support import BACKEND_TITLES
 
     tell_waiting("asking what is installed for devices")
-    installed = [devices.ask(name) for name in BACKEND_TITLES if devices.is_installed(name)]
+    installed = [
+        devices.ask_framework(name) for name in BACKEND_TITLES if devices.is_installed(name)
+    ]
     usable = [one for one in installed if not one.problem]
     if installed and not usable:
         raise DeviceError("\n".join(map(devices.describe_silence, installed)))
@@ -84,9 +86,9 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
             click.echo()
             echo_sections([_describe_check(found)])
     if output_format == "json":
-        from tfbench.report.document import to_plain
+        from tfbench.report.document import to_document
 
-        document = to_plain(facts) | {
+        document = to_document(facts) | {
             "logical_cores": os.cpu_count(),
             "gpus": gpus,
             "backends": installed,

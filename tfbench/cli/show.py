@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
     from tfbench.records.model_table import ModelTable
 
-_TIMEOUT_SECONDS = (
-    300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
-)
+# the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
+_TIMEOUT_SECONDS = 300
 
 
 @click.command("show", short_help="Print a network layer by layer.")
@@ -57,7 +56,7 @@ def show_command(
     from tfbench.recipe.files import find_recipe, load_recipe
     from tfbench.recipe.tables import list_meanings, to_tables
     from tfbench.recipe.toml_text import format_toml
-    from tfbench.report.document import to_plain
+    from tfbench.report.document import to_document
     from tfbench.report.run.layer_table import model_sections
 
     resolved = load_recipe(find_recipe(recipe), overrides)
@@ -69,7 +68,7 @@ def show_command(
         return
     table = _ask_for_table(resolved, allows_code=allows_code or registry.is_code(recipe))
     if output_format == "json":
-        echo_json(to_plain(table) | {"name": resolved.name, "recipe": to_tables(resolved)})
+        echo_json(to_document(table) | {"name": resolved.name, "recipe": to_tables(resolved)})
         return
     data = registry.load("datasets", resolved.dataset.name)
     spec = data.describe(data.Config(**resolved.dataset.options))
@@ -97,7 +96,7 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     )
     try:
         tell_waiting("building the network")
-        done = children.ask(
+        done = children.ask_child(
             "tfbench.worker.model_table",
             question=question,
             timeout=_TIMEOUT_SECONDS,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pydantic
 
 from tfbench.datasets.sources import tfds
-from tfbench.datasets.sources.splits import Found, Split, Splits, allocate, reading
+from tfbench.datasets.sources.splits import LoadedSplits, Split, Splits, allocate, reading
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Flag, schema
 
@@ -97,7 +97,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     return found.train_and_test(describe(config))
 
 
-def load_files(data_dir: str | None) -> Found | None:
+def load_files(data_dir: str | None) -> LoadedSplits | None:
     """Loads the training and the test split, the images in the order of the files.
 
     None if the files are not all there.
@@ -115,7 +115,7 @@ def load_files(data_dir: str | None) -> Found | None:
             }
             if all(path.is_file() for path in (*paths["train"], *paths["test"])):
                 splits = {key: _load_split(paths[key]) for key in paths}
-                return Found(
+                return LoadedSplits(
                     splits=splits, source=f"publisher's files, {folder}", where=str(folder)
                 )
     return None

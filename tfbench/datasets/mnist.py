@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.datasets.sources import cache, tfds
-from tfbench.datasets.sources.splits import Found, Split, Splits, copy_aligned, reading
+from tfbench.datasets.sources.splits import LoadedSplits, Split, Splits, copy_aligned, reading
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import schema
 
@@ -62,7 +62,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     return found.train_and_test(describe(config))
 
 
-def load_files(data_dir: str | None) -> Found | None:
+def load_files(data_dir: str | None) -> LoadedSplits | None:
     """Loads the training and the test split; None if the folder holds MNIST in neither form.
 
     Raises:
@@ -81,11 +81,13 @@ def load_files(data_dir: str | None) -> Found | None:
     if len(paths) < len(files):
         return None
 
-    def decode() -> Found:
+    def decode() -> LoadedSplits:
         arrays = _read_npz(npz) if npz in paths else [_read_idx(path) for path in paths]
         with reading(folder, "MNIST"):
             pairs = zip(IDX_FILES, arrays[::2], arrays[1::2], strict=True)
-            return Found(splits={key: _make_split(images, labels) for key, images, labels in pairs})
+            return LoadedSplits(
+                splits={key: _make_split(images, labels) for key, images, labels in pairs}
+            )
 
     # Files that are not packed are read faster than they are checked.
     is_packed = all(path.suffix in (".npz", ".gz") for path in paths)

@@ -14,7 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.datasets.sources import cache, tfds
-from tfbench.datasets.sources.splits import Found, Split, Splits, allocate, copy_aligned, reading
+from tfbench.datasets.sources.splits import (
+    LoadedSplits,
+    Split,
+    Splits,
+    allocate,
+    copy_aligned,
+    reading,
+)
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Flag, NaturalNumber, schema
@@ -132,7 +139,7 @@ def _sizes(counts: dict[str, int]) -> str:
     return " + ".join(f"{counts[part]:,}" for part in ("train", "extra", "test"))
 
 
-def _load_parts(data_dir: str | None) -> Found:
+def _load_parts(data_dir: str | None) -> LoadedSplits:
     """Loads the splits "train", "extra" and "test".
 
     The publisher's files in a folder or in its svhn/, or tfds's data.
@@ -161,7 +168,7 @@ def _load_parts(data_dir: str | None) -> Found:
 
 
 def _split_training_images(
-    found: Found, *, seed: int
+    found: LoadedSplits, *, seed: int
 ) -> tuple[Split, Split, npt.NDArray[np.float32]]:
     """Splits the non-test parts into training and validation images.
 
@@ -233,9 +240,9 @@ def _choose(
     return rng.permutation(np.concatenate(rows))
 
 
-def _load_files(folder: Path) -> Found:
-    def decode() -> Found:
-        return Found(splits={part: _decode(folder / name) for part, name in FILES.items()})
+def _load_files(folder: Path) -> LoadedSplits:
+    def decode() -> LoadedSplits:
+        return LoadedSplits(splits={part: _decode(folder / name) for part, name in FILES.items()})
 
     paths = [folder / name for name in FILES.values()]
     found = cache.load("svhn, publisher's files", folder, paths, decode)

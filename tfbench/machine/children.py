@@ -65,7 +65,7 @@ def start(
     )
 
 
-def ask(
+def ask_child(
     module: str, *, timeout: float, settings: Mapping[str, str | None], question: str | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """Runs `python -m MODULE` to its end, and returns what it printed.

@@ -111,7 +111,7 @@ def install_with_cuda(framework: Framework, driver: str) -> str:
     )
 
 
-def ask(backend: BackendName) -> Framework:
+def ask_framework(backend: BackendName) -> Framework:
     """Asks a framework, in a process of its own, whose chatter on stderr is kept from the user."""
     settings: dict[str, str | None] = {
         "KERAS_BACKEND": backend,
@@ -124,7 +124,7 @@ def ask(backend: BackendName) -> Framework:
         ),  # JAX would take most of a GPU, maybe from a run that measures there
     }
     try:
-        report = children.ask(
+        report = children.ask_child(
             "tfbench.backends.device_report", timeout=_TIMEOUT_SECONDS, settings=settings
         )
         found: Framework = build(
@@ -176,7 +176,7 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
         return 0
     if not is_installed(backend):
         raise DeviceError(describe_lack(backend))
-    framework = ask(backend)
+    framework = ask_framework(backend)
     if framework.problem:
         raise DeviceError(describe_silence(framework))
     if why := explain_missing_gpu(facts, framework):

@@ -22,23 +22,22 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfbench.machine.gpus import WatchedGpu, ask, why_not
+from tfbench.machine.gpus import WatchedGpu, ask_nvml, why_not
 from tfbench.machine.kernel import read_text
 from tfbench.records.energy import (
+    EnergyPart,
     EnergyReading,
     EnergySource,
     EnergySources,
     MachineState,
     Moment,
-    Part,
 )
 from tfbench.records.machine import Gpu
 
 ROOT = Path("/")
 _FOLDER = "sys/class/powercap"
-_RESOLUTION_SECONDS = (
-    0.001  # the kernel's counters move about once in a millisecond (Intel SDM 3B, 15.10)
-)
+# the kernel's counters move about once in a millisecond (Intel SDM 3B, 15.10)
+_RESOLUTION_SECONDS = 0.001
 _MICRO = 1e-6
 
 
@@ -93,7 +92,7 @@ class EnergyMeter:
         """Closes the driver; nothing can be read any more."""
         if self._has_driver:
             self._has_driver = False
-            ask("nvmlShutdown")
+            ask_nvml("nvmlShutdown")
 
     @property
     def watches(self) -> bool:
@@ -186,7 +185,7 @@ def open_zones(root: Path = ROOT) -> list[RaplZone]:
 def _describe(folder: Path) -> EnergySource | None:
     """Returns what a zone counts; None for one that another holds."""
     name = read_text(folder / "name")
-    part: Part = "dram" if name == "dram" else "package"
+    part: EnergyPart = "dram" if name == "dram" else "package"
     if part == "dram":
         parent = folder.name.rpartition(":")[0]
         name = f"{read_text(folder.with_name(parent) / 'name') or parent} dram"

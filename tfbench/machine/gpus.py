@@ -15,16 +15,15 @@ from typing import Any
 from tfbench.records.energy import EnergySource, GpuState
 from tfbench.records.machine import Gpu
 
-_RESOLUTION_SECONDS = (
-    0.1  # the counter of energy is renewed every 20 to 100 ms, by the kind of the GPU
-)
+# the counter of energy is renewed every 20 to 100 ms, by the kind of the GPU
+_RESOLUTION_SECONDS = 0.1
 # NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU
 _SM_CLOCK = 1
 _MEMORY_CLOCK = 2
 _TEMPERATURE = 0
 
 
-def ask(function: str, *arguments: Any) -> Any:
+def ask_nvml(function: str, *arguments: Any) -> Any:
     """Returns what the driver answers.
 
     None where it has no answer, or these bindings lack the question.
@@ -47,15 +46,16 @@ def read_gpus() -> tuple[Gpu, ...]:
     if why_not("nvmlInit"):  # no driver, or one that does not answer
         return ()
     try:
-        version = ask("nvmlSystemGetDriverVersion")
+        version = ask_nvml("nvmlSystemGetDriverVersion")
         handles = [
-            ask("nvmlDeviceGetHandleByIndex", n) for n in range(ask("nvmlDeviceGetCount") or 0)
+            ask_nvml("nvmlDeviceGetHandleByIndex", n)
+            for n in range(ask_nvml("nvmlDeviceGetCount") or 0)
         ]
         # One that has fallen off the bus has no handle.
         found = [_describe(handle, version) for handle in handles if handle is not None]
         return tuple(sorted(found, key=lambda gpu: gpu.bus_id or ""))
     finally:
-        ask("nvmlShutdown")
+        ask_nvml("nvmlShutdown")
 
 
 def split_visible(text: str) -> list[str]:
@@ -119,24 +119,24 @@ class WatchedGpu:
 
     def __init__(self, address: str) -> None:
         self.source = EnergySource(name=address, part="gpu", resolution_seconds=_RESOLUTION_SECONDS)
-        self._handle = ask("nvmlDeviceGetHandleByPciBusId", address)
+        self._handle = ask_nvml("nvmlDeviceGetHandleByPciBusId", address)
 
     def why_not_counted(self) -> str:
         """Says why its energy cannot be told; "" if it can."""
-        if (mode := ask("nvmlDeviceGetMigMode", self._handle)) and mode[0]:
+        if (mode := ask_nvml("nvmlDeviceGetMigMode", self._handle)) and mode[0]:
             return "it is divided (MIG), and its counter is of all parts together"
         problem = why_not("nvmlDeviceGetTotalEnergyConsumption", self._handle)
         return f"the driver does not count its energy ({problem})" if problem else ""
 
     def read(self) -> float | None:
         """Returns the joules since the driver was loaded; None if the driver does not say."""
-        return _scaled(ask("nvmlDeviceGetTotalEnergyConsumption", self._handle))
+        return _scaled(ask_nvml("nvmlDeviceGetTotalEnergyConsumption", self._handle))
 
     def read_state(self) -> GpuState | None:
         """Returns what it does at the moment; None if it does not answer at all."""
         state = GpuState(
-            clock_mhz=ask("nvmlDeviceGetClockInfo", self._handle, _SM_CLOCK),
-            temperature_celsius=ask("nvmlDeviceGetTemperature", self._handle, _TEMPERATURE),
+            clock_mhz=ask_nvml("nvmlDeviceGetClockInfo", self._handle, _SM_CLOCK),
+            temperature_celsius=ask_nvml("nvmlDeviceGetTemperature", self._handle, _TEMPERATURE),
             clock_reasons=_read_reasons(self._handle),
             num_other_processes=_count_others(self._handle),
         )
@@ -166,17 +166,17 @@ def _find_visible(known: Sequence[Gpu], entry: str) -> Gpu | None:
 
 
 def _describe(handle: Any, version: str | None) -> Gpu:
-    memory = ask("nvmlDeviceGetMemoryInfo", handle)
-    bus = ask("nvmlDeviceGetPciInfo", handle)
+    memory = ask_nvml("nvmlDeviceGetMemoryInfo", handle)
+    bus = ask_nvml("nvmlDeviceGetPciInfo", handle)
     return Gpu(
-        name=ask("nvmlDeviceGetName", handle) or "GPU",
+        name=ask_nvml("nvmlDeviceGetName", handle) or "GPU",
         memory_bytes=int(memory.total) if memory else None,
         driver=version,
-        clock_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, _SM_CLOCK),
-        memory_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, _MEMORY_CLOCK),
-        power_limit_watts=_scaled(ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
+        clock_mhz=ask_nvml("nvmlDeviceGetMaxClockInfo", handle, _SM_CLOCK),
+        memory_clock_mhz=ask_nvml("nvmlDeviceGetMaxClockInfo", handle, _MEMORY_CLOCK),
+        power_limit_watts=_scaled(ask_nvml("nvmlDeviceGetEnforcedPowerLimit", handle)),
         bus_id=read_address(bus.busId) if bus else None,
-        uuid=ask("nvmlDeviceGetUUID", handle),
+        uuid=ask_nvml("nvmlDeviceGetUUID", handle),
     )
 
 
@@ -185,14 +185,14 @@ def _count_others(handle: Any) -> int | None:
 
     Not by its number, which in a container is not the one that the driver knows.
     """
-    processes = ask("nvmlDeviceGetComputeRunningProcesses", handle)
+    processes = ask_nvml("nvmlDeviceGetComputeRunningProcesses", handle)
     return None if processes is None else max(0, len({process.pid for process in processes}) - 1)
 
 
 def _read_reasons(handle: Any) -> int | None:
-    reasons: int | None = ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    reasons: int | None = ask_nvml("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:  # a driver from before they were called so
-        reasons = ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+        reasons = ask_nvml("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
     return reasons
 
 

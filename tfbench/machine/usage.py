@@ -139,7 +139,7 @@ def count_other_workers(run: str) -> int:
     return sum(found != run for _, found in _list_workers())
 
 
-def find_fellows(run: str) -> "list[psutil.Process]":
+def find_peer_processes(run: str) -> "list[psutil.Process]":
     """Returns the other measuring processes of a run on this machine.
 
     Workers that train together.

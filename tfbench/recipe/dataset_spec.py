@@ -16,24 +16,20 @@ class DatasetSpec:
     num_classes: int | None = None  # None: regression
     train_samples: int
     validation_samples: int
-    input_scale: float = (
-        1.0  # inputs are multiplied by this once they are float32 and their mean is subtracted
-    )
-    mean: Literal["none", "image", "channel"] = (
-        "none"  # of the training samples; one a pixel, or one a channel
-    )
+    # inputs are multiplied by this once they are float32 and their mean is subtracted
+    input_scale: float = 1.0
+    # of the training samples; one a pixel, or one a channel
+    mean: Literal["none", "image", "channel"] = "none"
     # Shape as stored, where the model sees a crop: a random one in training, the centre otherwise.
     stored_shape: tuple[int, ...] | None = None
     mirrors: bool = False  # training images are turned left to right, one in two
-    views: Literal[1, 9, 10] = (
-        1  # crops whose probabilities are averaged in an evaluation after the training
-    )
+    # crops whose probabilities are averaged in an evaluation after the training
+    views: Literal[1, 9, 10] = 1
     shuffled: bool = True  # False: training samples come in their order, batch after batch
     # True: training samples are drawn with replacement; an epoch has some twice and some never
     drawn: bool = False
-    num_rows: int | None = (
-        None  # of a batch, where each goes on in the next one: the order needs batches of this size
-    )
+    # of a batch, where each goes on in the next one: the order needs batches of this size
+    num_rows: int | None = None
     test_samples: int = 0  # of a third split, evaluated once after the training
     per_replica_batch_size: int | None = None  # for a model that must know it when it is built
     # Arrays in dicts and tuples, with weights, or several labels a sample: for a network that comes

@@ -91,7 +91,7 @@ def load_recipe(
         raise RecipeError(f"{path}: {error}") from error
     overrides = overrides or {}
     _place_files(tables, Path() if is_network else path.parent)
-    make_room_for_another(tables, overrides)
+    drop_replaced_options(tables, overrides)
     for key, value in overrides.items():
         set_value(tables, key, value)
     measurement = tables.setdefault("measurement", {})
@@ -163,7 +163,7 @@ def _place_files(tables: Mapping[str, Any], folder: Path) -> None:
                 table[key] = os.path.abspath(folder / os.path.expanduser(table[key]))  # noqa: PTH100, PTH111
 
 
-def make_room_for_another(
+def drop_replaced_options(
     tables: dict[str, Any], overrides: Mapping[str, Any], *, kept: Collection[str] = ()
 ) -> None:
     """Removes what a recipe says of a model, data set or optimizer to be replaced.

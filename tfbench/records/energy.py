@@ -4,8 +4,10 @@ from typing import Literal
 
 from tfbench.schema import Bits, NaturalNumber, schema
 
-Part = Literal["gpu", "package", "dram"]  # "package": of a processor, without the memory beside it
-PARTS: tuple[Part, ...] = ("gpu", "package", "dram")
+EnergyPart = Literal[
+    "gpu", "package", "dram"
+]  # "package": of a processor, without the memory beside it
+PARTS: tuple[EnergyPart, ...] = ("gpu", "package", "dram")
 
 # When the measuring process reads: as the steady part begins, and as the training ends.
 Moment = Literal["steady", "end"]
@@ -20,7 +22,7 @@ class EnergySource:
     """
 
     name: str  # a GPU's address on the bus; "package-0", "package-0 dram"
-    part: Part
+    part: EnergyPart
     resolution_seconds: float
     range_joules: float | None = None
 

@@ -9,7 +9,7 @@ import pydantic
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.json_lines import Record
 from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, PeakCheck, Usage
-from tfbench.records.placement import ExchangeCheck, Placement, ReplicaCheck, Spread
+from tfbench.records.placement import ExchangeCheck, ModelLayout, Placement, ReplicaCheck
 from tfbench.records.profile import BandwidthCheck, ProfiledLayer, ProfiledOperation, ProfileRound
 from tfbench.records.run import (
     DatasetSummary,
@@ -56,7 +56,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "worker_seconds": float | None,
     },  # as the tracking process says
     "replica_check": {"replica_check": ReplicaCheck},
-    "spread": {"spread": Spread},
+    "spread": {"spread": ModelLayout},
     "exchange_check": {"exchange_check": ExchangeCheck},
     "energy_sources": {"energy": EnergySources},
     "energy": {"reading": EnergyReading},

@@ -25,9 +25,8 @@ from tfbench.wording import count
 
 FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
-SYNC_SECONDS = (
-    1.0  # epochs are on the disk at most so long after their end, or once the next one ends
-)
+# epochs are on the disk at most so long after their end, or once the next one ends
+SYNC_SECONDS = 1.0
 # kept free on disk, so that what was measured can still be written when the disk is full
 RESERVE_BYTES = 65_536
 WORK_SUFFIX = ".work"
@@ -306,7 +305,7 @@ def replay(records: Iterable[Record]) -> RunResult:
     return state.result()
 
 
-def read_run(path: Path, records: Iterable[Record] | None = None) -> RunResult:
+def read_result(path: Path, records: Iterable[Record] | None = None) -> RunResult:
     """Rebuilds a run's result from its journal in a store.
 
     Args:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.records.whole_files import read_at_once
+from tfbench.records.whole_files import read_regular_file
 from tfbench.schema import MAX_TIME, read_json
 
 Record = dict[str, Any]
@@ -88,7 +88,7 @@ def read_file(path: Path) -> list[Record]:
     Raises:
         OSError: It cannot be read.
     """
-    return list(_read(whole_lines(read_at_once(path))))
+    return list(_read(whole_lines(read_regular_file(path))))
 
 
 def whole_lines(data: bytes) -> bytes:

@@ -44,18 +44,16 @@ class Environment:
     git_commit: str | None  # of the working tree that tfbench was started in
     git_dirty: bool | None
     load_average: float | None  # one minute, before training
-    tensorflow: str | None = (
-        None  # None: the run was not one of TensorFlow's; of the others likewise
-    )
+    # None: the run was not one of TensorFlow's; of the others likewise
+    tensorflow: str | None = None
     tensorflow_cuda: str | None = None
     jax: str | None = None
     jax_cuda: str | None = None
     torch: str | None = None
     torch_cuda: str | None = None
     cpu_quota_cores: float | None = None  # that the control group allows; None: no limit
-    cpu_governor: str | None = (
-        None  # "performance"; several where cores differ: "performance, powersave"
-    )
+    # "performance"; several where cores differ: "performance, powersave"
+    cpu_governor: str | None = None
     tensorflow_cudnn: str | None = None
     tensorflow_onednn: bool | None = None  # whether oneDNN's kernels are in use
     mlflow: str | None = None

@@ -30,13 +30,11 @@ class Placement:
     per_replica_batch_size: int
     cross_device_ops: str | None
     notes: tuple[str, ...] = ()
-    unused_gpu: str = (
-        ""  # why a GPU of the machine is not seen, where nobody asked for the processor
-    )
+    # why a GPU of the machine is not seen, where nobody asked for the processor
+    unused_gpu: str = ""
     feed: Feed | None = None  # None: not recorded
-    num_workers: int = (
-        1  # processes, each with its own `devices`; replicas and batches count those of all
-    )
+    # processes, each with its own `devices`; replicas and batches count those of all
+    num_workers: int = 1
     num_machines: int = 1  # that these are on
     mesh: dict[str, int] = dataclasses.field(
         default_factory=dict
@@ -77,7 +75,7 @@ class WorkerRank:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Part:
+class BatchPart:
     """One of equal parts, in order."""
 
     index: int
@@ -104,7 +102,7 @@ class Part:
         return rows[start:stop]
 
 
-WHOLE = Part(0, 1)
+WHOLE = BatchPart(0, 1)
 
 
 @schema
@@ -129,7 +127,7 @@ class Collective:
 
 
 @schema
-class Spread:
+class ModelLayout:
     """Where the parts of a network lie, and what moves between devices in a step."""
 
     variables: tuple[VariableParts, ...]

@@ -9,15 +9,16 @@ from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, PeakCheck, Usage
 from tfbench.records.placement import (
     WHOLE,
+    BatchPart,
     ExchangeCheck,
-    Part,
+    ModelLayout,
     Placement,
     ReplicaCheck,
-    Spread,
     WorkerRank,
 )
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.schema import Id, NaturalNumber, NonNegativeNumber, Timestamp, schema
+from tfbench.tags import AS_ASKED_TAG, CHANGED_TAG
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
@@ -70,9 +71,8 @@ class EffectiveSettings:
     # known.
     gpu_addresses: tuple[str, ...] = ()
     backend: str = "tensorflow"  # as Keras names it
-    framework_variables: str = (
-        ""  # of memory, launches and cuDNN: "PYTORCH_ALLOC_CONF=..."; "" when not set
-    )
+    # of memory, launches and cuDNN: "PYTORCH_ALLOC_CONF=..."; "" when not set
+    framework_variables: str = ""
 
 
 @schema
@@ -96,9 +96,8 @@ class ModelSummary:
     num_parameters: int
     num_trainable_parameters: int
     num_outputs: int | None = None
-    flops_per_sample: int | None = (
-        None  # forward pass of one sample, two for each multiply-accumulate
-    )
+    # forward pass of one sample, two for each multiply-accumulate
+    flops_per_sample: int | None = None
     training_flops_per_sample: int | None = None  # and of its gradients; None: not known
     # Of the product that most of the work is in, for one sample: rows, what both factors have in
     # common, columns.
@@ -205,15 +204,14 @@ class RunRequest:
     resume: ResumePoint | None = None
     allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
     profile: ProfileRequest | None = None  # what is to be found out instead of training
-    worker_rank: WorkerRank | None = (
-        None  # which of several workers measures it; None: there is one
-    )
+    # which of several workers measures it; None: there is one
+    worker_rank: WorkerRank | None = None
 
     @property
-    def part(self) -> Part:
+    def part(self) -> BatchPart:
         """Of each batch, that this worker is fed with."""
         return (
-            Part(self.worker_rank.index, self.worker_rank.num_workers)
+            BatchPart(self.worker_rank.index, self.worker_rank.num_workers)
             if self.worker_rank
             else WHOLE
         )
@@ -258,7 +256,7 @@ class RunResult:
     notes: tuple[str, ...] = ()  # what the measuring process noticed
     num_unreadable_lines: int = 0  # of its journal: what they held is missing here
     replica_check: ReplicaCheck | None = None  # of a run over several replicas
-    spread: Spread | None = None  # of a run over several devices, where it was read back
+    spread: ModelLayout | None = None  # of a run over several devices, where it was read back
     exchange_check: ExchangeCheck | None = None  # the same, where its steps were traced
     usage: Usage | None = None
     energy: EnergySources | None = None  # None: of a run that was not trained
@@ -319,16 +317,6 @@ class TrackedRun:
     tracking_uri: str
     experiment_id: str
     run_id: str
-
-
-FAST_TAG = "tfbench.fast"  # the group of the short runs, its trial
-TRIAL_TAG = "tfbench.trial"  # of each of them, its number
-AS_ASKED_TAG = (  # samples/s of the recipe as it was asked for, in one of them
-    "tfbench.fast_as_asked"
-)
-CHANGED_TAG = (  # the keys of [training] that are set otherwise, with blanks between
-    "tfbench.fast_changed"
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

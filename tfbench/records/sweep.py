@@ -26,20 +26,15 @@ from tfbench.schema import (
     build,
     schema,
 )
+from tfbench.tags import GROUP_TAG, ROUND_TAG, SWEEP_TAG
 from tfbench.wording import shorten
 
 BATCH_KEY = "training.global_batch_size"
 BACKEND_KEY = "training.backend"
 WORKERS_KEY = "distribution.num_workers"
-SWEEP_TAG = "tfbench.sweep"
-GROUP_TAG = "tfbench.group"
-ROUND_TAG = "tfbench.round"
-SETUP_TAG = "tfbench.setup"
-SETTING_TAG = "tfbench.setting"  # the number of the setting
 AGAIN = "again"  # behind the label of a setup that is compared with itself
-_START_SECONDS = (
-    2.5  # of a forked run before its first step and after its last, until one tells better
-)
+# of a forked run before its first step and after its last, until one tells better
+_START_SECONDS = 2.5
 
 # What is divided among devices: batches, of one process or a process for each device; weights of
 # layers; or both.
@@ -55,7 +50,7 @@ Outcome = Literal["FINISHED", "FAILED", "KILLED", "REJECTED", "SKIPPED"]
 
 @schema
 class Setup:
-    """Where and how a setting is measured.
+    """Where and how a configuration is measured.
 
     A strategy, the devices that it gets, and values of the recipe of its own.
 
@@ -171,23 +166,23 @@ def read_plan(plain: Any) -> SweepPlan:
 
 
 class PlannedRun(NamedTuple):
-    """One run of a sweep: a setting under a setup, in a round.
+    """One run of a sweep: a configuration under a setup, in a round.
 
     All but `round_number` count from 0.
     """
 
     number: int
-    setting: int
+    configuration: int
     setup: int
     round_number: int  # from 1
 
     @property
-    def configuration(self) -> tuple[int, int]:
+    def cell(self) -> tuple[int, int]:
         """What is the same in every round."""
-        return self.setting, self.setup
+        return self.configuration, self.setup
 
 
-def list_settings(plan: SweepPlan) -> list[dict[str, Any]]:
+def list_configurations(plan: SweepPlan) -> list[dict[str, Any]]:
     """Returns every combination of the varied values, the last key changing fastest.
 
     One without any is empty.
@@ -202,36 +197,41 @@ def list_settings(plan: SweepPlan) -> list[dict[str, Any]]:
 def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
     """Returns all runs in the order in which they are made.
 
-    The setups of a setting follow each other, so that drift of the machine hits them alike, and
-    take turns in being first. All settings come once before any comes again; with a time budget,
-    the most telling ones come first with all of their rounds: those at the ends of each range, then
-    those in the middle, then between them. Values that are added later come behind all others, one
-    after the other, so that no run changes its number.
+    The setups of a configuration follow each other, so that drift of the machine hits them alike,
+    and take turns in being first. All configurations come once before any comes again; with a time
+    budget, the most telling ones come first with all of their rounds: those at the ends of each
+    range, then those in the middle, then between them. Values that are added later come behind all
+    others, one after the other, so that no run changes its number.
     """
-    settings = list(
+    configurations = list(
         itertools.product(*(range(len(variation.values)) for variation in plan.variations))
     )
     lasts = [
         (plan.refinement.num_first if plan.refinement else len(one.values)) - 1
         for one in plan.variations
     ]
-    levels = [0] * len(settings)
+    levels = [0] * len(configurations)
     if plan.time_budget_seconds is not None:
         levels = [
-            max(map(_level, places, itertools.repeat(0), lasts), default=0) for places in settings
+            max(map(_level, places, itertools.repeat(0), lasts), default=0)
+            for places in configurations
         ]
     if (
         plan.refinement
     ):  # what was added comes behind all levels of what was not, which are fewer than these
         first = plan.refinement.num_first
-        levels[first:] = range(first, len(settings))
+        levels[first:] = range(first, len(configurations))
     planned_runs: list[PlannedRun] = []
     for level in sorted(set(levels)):
         of_level = [index for index, own in enumerate(levels) if own == level]
-        for round_number, setting in itertools.product(range(1, plan.num_rounds + 1), of_level):
+        for round_number, configuration in itertools.product(
+            range(1, plan.num_rounds + 1), of_level
+        ):
             setups = range(len(plan.setups))
-            for setup in setups if (round_number + setting) % 2 else reversed(setups):
-                planned_runs.append(PlannedRun(len(planned_runs), setting, setup, round_number))
+            for setup in setups if (round_number + configuration) % 2 else reversed(setups):
+                planned_runs.append(
+                    PlannedRun(len(planned_runs), configuration, setup, round_number)
+                )
     return planned_runs
 
 
@@ -248,17 +248,17 @@ def add_values(plan: SweepPlan, values: Sequence[int]) -> SweepPlan:
     )
 
 
-def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) -> Recipe:
+def resolve_recipe(plan: SweepPlan, configuration: Mapping[str, Any], setup: Setup) -> Recipe:
     """Returns the recipe of one configuration.
 
     Raises:
-        RecipeError: Naming the setting, and what is wrong with it.
+        RecipeError: Naming the configuration, and what is wrong with it.
     """
     tables = copy.deepcopy(plan.tables)
-    values = {**setting, **dict(setup.values)}
+    values = {**configuration, **dict(setup.values)}
     if plan.per_replica_batch_size is not None:
         values[BATCH_KEY] = plan.per_replica_batch_size * max(1, setup.num_devices)
-    files.make_room_for_another(
+    files.drop_replaced_options(
         tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)}
     )
     for key, value in values.items():
@@ -275,21 +275,21 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) ->
     return recipe_tables.from_tables(
         tables,
         name=plan.recipe_name,
-        source=name_configuration(plan, setting, setup),
+        source=name_cell(plan, configuration, setup),
         overridden=tuple(key for key in plan.overrides if key not in values),
     )
 
 
-def name_configuration(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) -> str:
+def name_cell(plan: SweepPlan, configuration: Mapping[str, Any], setup: Setup) -> str:
     """Returns what messages call one configuration."""
-    values = shorten(describe_setting(setting)) or "no value varied"
+    values = shorten(describe_configuration(configuration)) or "no value varied"
     return f"{plan.recipe_name} with {values}, {shorten(setup.label)}"
 
 
-def describe_setting(setting: Mapping[str, Any]) -> str:
-    """Returns a setting in words: "hidden_units=[100] global_batch_size=32"."""
+def describe_configuration(configuration: Mapping[str, Any]) -> str:
+    """Returns a configuration in words: "hidden_units=[100] global_batch_size=32"."""
     return " ".join(
-        f"{key.rpartition('.')[2]}={format_value(value)}" for key, value in setting.items()
+        f"{key.rpartition('.')[2]}={format_value(value)}" for key, value in configuration.items()
     )
 
 

@@ -91,7 +91,7 @@ def open_at_once(path: str, flags: int) -> int:
     return file
 
 
-def read_at_once(path: Path) -> bytes:
+def read_regular_file(path: Path) -> bytes:
     """Returns what a file holds.
 
     Raises:

@@ -14,10 +14,10 @@ _TIMES = ("created", "started_at", "ended_at", "finished_at")  # seconds since 1
 
 def document(thing: object) -> dict[str, Any]:
     """Returns a record, an analysis or a table as the JSON object that `--format json` prints."""
-    return {"format_version": FORMAT_VERSION, **to_plain(thing)}
+    return {"format_version": FORMAT_VERSION, **to_document(thing)}
 
 
-def to_plain(value: Any, without: Collection[str] = ()) -> Any:
+def to_document(value: Any, without: Collection[str] = ()) -> Any:
     """Returns a value as tables, lists, texts and numbers.
 
     Times in seconds are also given in ISO 8601.
@@ -39,10 +39,10 @@ def to_plain(value: Any, without: Collection[str] = ()) -> Any:
     elif hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
-        plain = {key: to_plain(item) for key, item in value.items()}
+        plain = {key: to_document(item) for key, item in value.items()}
         return plain | {f"{name}_iso": format_iso(plain[name]) for name in _TIMES if name in plain}
     if isinstance(value, list | tuple | set | frozenset):
-        return [to_plain(item) for item in value]
+        return [to_document(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):  # which JSON cannot say
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfbench.records.whole_files import write_output
-from tfbench.report.plot import Plot, Point, Series, keep_ends
+from tfbench.report.plot import Plot, PlotLine, Point, keep_ends
 from tfbench.wording import clean, without_secrets
 
 if TYPE_CHECKING:
@@ -56,9 +56,8 @@ _MAX_PANELS = 6
 _MAX_TICKS = 7  # of the values of a sweep
 _MANY_POINTS = 12  # of a line, from which markers would run into one another
 _LOG_FROM_RATIO = 3.0  # of the largest value of a sweep to the smallest
-_LEAST_DECADES = (
-    0.6  # that a logarithmic axis shows, else noise of a few percent looks like a change
-)
+# that a logarithmic axis shows, else noise of a few percent looks like a change
+_LEAST_DECADES = 0.6
 _DENSE_DECADES = 1.7  # up to which 2 and 5 are ticks beside the powers of ten
 _SHIFT_INCHES = 0.05  # between the intervals of lines, that none hides another
 _LINES = ("-", "--", "-.", ":")
@@ -166,7 +165,7 @@ def _format_tick(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e6 else f"{value:.3g}"
 
 
-def _draw_line(axes: "Axes", series: Series, place: int, num: int) -> None:
+def _draw_line(axes: "Axes", series: PlotLine, place: int, num: int) -> None:
     from matplotlib.transforms import ScaledTranslation
 
     if not series.points:

@@ -7,9 +7,8 @@ import textwrap
 _NO_BREAK = "\u00a0"
 _UNIT = re.compile(r"(?<=\d) (?=[%A-Za-z])")
 _COMMAND = re.compile(r"`[^`\n]+`")
-TEXT_WIDTH = (
-    120  # characters of a line of a text, at most, and of all lines where there is no terminal
-)
+# characters of a line of a text, at most, and of all lines where there is no terminal
+TEXT_WIDTH = 120
 
 
 def format_number(value: float | None) -> str:

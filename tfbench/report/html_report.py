@@ -15,7 +15,7 @@ from tfbench.records.machine import Environment
 from tfbench.records.sweep import (
     BATCH_KEY,
     SweepPlan,
-    describe_setting,
+    describe_configuration,
     format_value,
     list_planned_runs,
 )
@@ -111,7 +111,7 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
     yield "recipe", ", ".join(comparison.recipes)
     yield "data", "synthetic" if comparison.is_synthetic else "real"
     for key in comparison.keys:
-        values = dict.fromkeys(format_value(row.setting.get(key)) for row in comparison.rows)
+        values = dict.fromkeys(format_value(row.configuration.get(key)) for row in comparison.rows)
         yield key, ", ".join(values)
     batches = {row.global_batch_size for row in comparison.rows} - {None}
     if scaling:
@@ -184,7 +184,7 @@ def _runs(comparison: Comparison) -> Section:
             "id": run.run_id,
             "name": run.name,
             "setup": setup_of(run),
-            "setting": describe_setting(row.setting),
+            "configuration": describe_configuration(row.configuration),
             "speed": run.speed,
             "created": run.created,
         }
@@ -193,7 +193,7 @@ def _runs(comparison: Comparison) -> Section:
         for run in entry.runs
     ]
     columns = (
-        *(Column(name, name, align="left") for name in ("id", "name", "setup", "setting")),
+        *(Column(name, name, align="left") for name in ("id", "name", "setup", "configuration")),
         Column("speed", "samples/s", format_speed),
         Column("created", "started", format_date),
     )

@@ -17,7 +17,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotLine:
     """A line. What is ideal or published is a reference, drawn in grey."""
 
     name: str
@@ -30,7 +30,7 @@ class Panel:
     """Lines that share their axes. Series of the same place look alike in every panel and plot."""
 
     title: str
-    series: tuple[Series, ...]
+    series: tuple[PlotLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +46,11 @@ class Plot:
     x_label: str
     y_label: str
     panels: tuple[Panel, ...]
-    level: tuple[float, str] | None = (
-        None  # a value that all others are compared with, and its name
-    )
+    # a value that all others are compared with, and its name
+    level: tuple[float, str] | None = None
     scale: Literal["free", "from zero", "logarithmic"] = "free"  # of the values
-    is_swept: bool = (
-        False  # x are the values of a sweep: each has a tick, and a logarithmic axis if they spread
-    )
+    # x are the values of a sweep: each has a tick, and a logarithmic axis if they spread
+    is_swept: bool = False
 
     @property
     def alt(self) -> str:

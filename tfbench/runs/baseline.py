@@ -9,7 +9,7 @@ from tfbench.analysis.comparison.regression import (
     DEFAULT_FAIL_ABOVE,
     RegressionCheck,
     SpeedSample,
-    judge,
+    judge_regression,
     make_sample,
     require_enough,
     require_equal,
@@ -18,7 +18,7 @@ from tfbench.errors import InterruptedRunError, MeasurementError, RecipeError, T
 from tfbench.records.run import RunRequest
 from tfbench.records.whole_files import is_stream, write_output
 from tfbench.runs.run import Run
-from tfbench.runs.series import Execute, RepeatPlan, Series, repeat_run
+from tfbench.runs.series import Execute, RepeatPlan, RunSeries, repeat_run
 from tfbench.schema import build, read_json, to_plain
 
 
@@ -76,7 +76,7 @@ def require_place(path: Path) -> None:
 
 def make_baseline(
     request: RunRequest, num_repeats: int, execute: Execute
-) -> tuple[SpeedSample, Series]:
+) -> tuple[SpeedSample, RunSeries]:
     """Repeats a run, and returns the speeds.
 
     Args:
@@ -101,7 +101,7 @@ def check(
     *,
     fail_above: float = DEFAULT_FAIL_ABOVE,
     allows_unequal: bool = False,
-) -> tuple[RegressionCheck, Series]:
+) -> tuple[RegressionCheck, RunSeries]:
     """Repeats a run, and says whether it has become slower.
 
     What is unequal is rejected after the first run that has a speed.
@@ -125,7 +125,7 @@ def check(
     if not allows_unequal:
         execute = _requiring_equal(execute, baseline, source)
     current, series = _measure(request, num_repeats, execute, "nothing was judged", fewest=2)
-    return judge(baseline, current, fail_above), series
+    return judge_regression(baseline, current, fail_above), series
 
 
 def _requiring_equal(execute: Execute, baseline: SpeedSample, source: str) -> Execute:
@@ -143,7 +143,7 @@ def _requiring_equal(execute: Execute, baseline: SpeedSample, source: str) -> Ex
 
 def _measure(
     request: RunRequest, num: int, execute: Execute, consequence: str, *, fewest: int
-) -> tuple[SpeedSample, Series]:
+) -> tuple[SpeedSample, RunSeries]:
     """Repeats a run, and returns the speeds of those that finished, of which there must be some."""
     summary, series = repeat_run(request, RepeatPlan(num=num, max_num=num), execute)
     stored = f"The runs are stored as group {summary.group}."

@@ -16,17 +16,11 @@ from typing import Any
 from tfbench.errors import InterruptedRunError, MeasurementError
 from tfbench.recipe.backend_support import ONE_STEP_A_CALL, BackendName, Compiler
 from tfbench.recipe.sections import OutputConfig
-from tfbench.records.run import (
-    AS_ASKED_TAG,
-    CHANGED_TAG,
-    FAST_TAG,
-    TRIAL_TAG,
-    RunRequest,
-    RunResult,
-)
-from tfbench.records.sweep import describe_setting
+from tfbench.records.run import RunRequest, RunResult
+from tfbench.records.sweep import describe_configuration
 from tfbench.runs.requests import new_id, series_request, with_training
 from tfbench.runs.series import Execute, SeriesRun, make_runs
+from tfbench.tags import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, GROUP_TAG, TRIAL_TAG
 
 TRIAL_SECONDS = 2.0  # of each run, after its warm-up
 # A call of so many steps as take this long as asked for: what a call costs is then lost in it, and
@@ -73,9 +67,9 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
                 changes.extend(one for one in on_host if one not in changes)
         if len(done) == len(changes):
             return None
-        tags = {"tfbench.group": group, TRIAL_TAG: str(len(done) + 1)}
+        tags = {GROUP_TAG: group, TRIAL_TAG: str(len(done) + 1)}
         trial = _shortened(with_training(request, **changes[len(done)]))
-        label = f"trial {len(done) + 1}, {describe_setting(changes[len(done)]) or 'as it is'}"
+        label = f"trial {len(done) + 1}, {describe_configuration(changes[len(done)]) or 'as it is'}"
         return series_request(trial, suffix=f"trial{len(done) + 1}", tags=tags), label
 
     series = make_runs(next_run, execute)

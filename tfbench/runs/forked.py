@@ -18,8 +18,9 @@ from typing import IO, Any
 from tfbench.errors import MeasurementError, RecipeError
 from tfbench.machine import children
 from tfbench.machine.gpus import read_gpus
-from tfbench.records.run import TRIAL_TAG, RunRequest
+from tfbench.records.run import RunRequest
 from tfbench.records.sweep import round_of
+from tfbench.tags import TRIAL_TAG
 
 START_VARIABLE = "TFBENCH_START"
 _STARTS = ("own", "prepared")  # "own": every run is a process of its own, as a single run is

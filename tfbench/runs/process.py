@@ -50,9 +50,8 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
     once the pipe to its standard input is closed, however the parent ends.
     """
 
-    fault: RunExit | None = (
-        None  # why the run cannot go on although its process may; of one process, its end says all
-    )
+    # why the run cannot go on although its process may; of one process, its end says all
+    fault: RunExit | None = None
 
     def __init__(
         self,
@@ -73,9 +72,8 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
             settings: Environment variables of this process alone.
             link: To a prepared process that forks it; None: it is started.
         """
-        self.seconds: float | None = (
-            None  # from before its start to when `returncode` first told of its end
-        )
+        # from before its start to when `returncode` first told of its end
+        self.seconds: float | None = None
         self._follower = Follower(journal_path)
         self._watch = MachineWatch(journal_path)
         with contextlib.ExitStack() as undone:

@@ -25,9 +25,8 @@ class RunProgress:
         elif recipe.measurement.steps:
             self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
         self._limit_seconds = recipe.measurement.seconds
-        self._first: tuple[int, float] | None = (
-            None  # step and time before which the model was being compiled
-        )
+        # step and time before which the model was being compiled
+        self._first: tuple[int, float] | None = None
 
     def advance(self, epoch: int, step: int, *, time_: float) -> TrainingProgress:
         """Returns where the run is, of its own steps the last done.

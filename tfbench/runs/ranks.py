@@ -13,9 +13,8 @@ from tfbench.recipe.sections import Recipe
 from tfbench.records.placement import WorkerRank
 from tfbench.wording import shorten
 
-DEFAULT_PORT = (
-    61439  # below the ports that Slurm's jobs get here, above those that Linux gives out by itself
-)
+# below the ports that Slurm's jobs get here, above those that Linux gives out by itself
+DEFAULT_PORT = 61439
 _SLURM_PORTS = range(61440, 65472)  # of which a job's workers get some by its number
 # launcher; its variables for a worker's number, how many there are, and how many are on this
 # machine
@@ -29,7 +28,7 @@ _RANKS = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class _Told:
+class LauncherInfo:
     """What variables say."""
 
     by: str
@@ -91,7 +90,7 @@ def find_rank(
         if by_recipe is None:
             raise RecipeError(f"strategy multi_worker: {_HOW}{_explain_slurm(environ)}")
         return by_recipe, None
-    told = told or _Told(by="the command line")
+    told = told or LauncherInfo(by="the command line")
     addresses = _list_addresses(coordinator) if coordinator else told.addresses
     number = _agree(
         {
@@ -162,7 +161,7 @@ def _list_addresses(text: str) -> tuple[str, ...]:
     return tuple(addresses)
 
 
-def _read_variables(environ: Mapping[str, str], *, needs_addresses: bool) -> _Told | None:
+def _read_variables(environ: Mapping[str, str], *, needs_addresses: bool) -> LauncherInfo | None:
     """Returns what the first launcher says that is there.
 
     Of two, the one that started the processes last.
@@ -181,7 +180,7 @@ def _read_variables(environ: Mapping[str, str], *, needs_addresses: bool) -> _To
             addresses = [f"127.0.0.1:{DEFAULT_PORT + each}" for each in range(number)]
         if not addresses and by == "torchrun" and (host := environ.get("MASTER_ADDR")):
             addresses = [f"{host}:{DEFAULT_PORT}"]  # at MASTER_PORT, torchrun listens itself
-        return _Told(by=by, index=index, num_workers=number, addresses=tuple(addresses))
+        return LauncherInfo(by=by, index=index, num_workers=number, addresses=tuple(addresses))
     return None
 
 

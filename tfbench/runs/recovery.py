@@ -11,10 +11,17 @@ from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TfbenchError, TrackingError
 from tfbench.records import json_lines
-from tfbench.records.journal import Journal, describe, files_folder, read_records, read_run, replay
+from tfbench.records.journal import (
+    Journal,
+    describe,
+    files_folder,
+    read_records,
+    read_result,
+    replay,
+)
 from tfbench.records.json_lines import Record, last_time
 from tfbench.records.run import RunResult, TrackedRun
-from tfbench.records.whole_files import read_at_once, replacing
+from tfbench.records.whole_files import read_regular_file, replacing
 from tfbench.runs.run_status import deduce_exit
 from tfbench.store import sweep_log
 from tfbench.store.liveness import is_running, locked, may_be_running
@@ -106,12 +113,12 @@ def _recover_one(
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
-        if b"\n" not in read_at_once(path) and not files_folder(path).exists():
+        if b"\n" not in read_regular_file(path) and not files_folder(path).exists():
             if is_running(path) is not False:
                 return RecoveredRun(id=run_id, status="left", message="it is just starting")
             return _discard(store, run_id)
         records = read_records(path)
-        result = read_run(path, records)  # before anything is taken from a record
+        result = read_result(path, records)  # before anything is taken from a record
         if is_running(path):
             return RecoveredRun(id=run_id, status="left", message="it is still running")
         if may_be_running(path, records):
@@ -120,7 +127,7 @@ def _recover_one(
             return _discard(store, run_id)
         if result.exit is None:
             _write_end(path, result, records)
-            result = read_run(path)
+            result = read_result(path)
         state = state or store.default_state
         tracked = open_tracker(state.tracking_uri, state.experiment).project(run_id)
         message = (

@@ -17,6 +17,7 @@ from tfbench.records.journal import files_folder
 from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import ResumePoint, RunRequest, RunResult
 from tfbench.records.run_folder import CHECKPOINTS, list_checkpoints
+from tfbench.tags import RESUMED_FROM_TAG, SERIES_TAGS
 
 # What may be changed when a run goes on; all else must be as it was for it to go on where it
 # stopped.
@@ -31,9 +32,6 @@ _OPTIONS = {
 }
 KEYS = {name: f"{section}.{name}" for section, names in _OPTIONS.items() for name in names}
 # A run that goes on is none of the series that its predecessor was of.
-SERIES_TAGS = tuple(
-    f"tfbench.{name}" for name in ("group", "repeat", "setup", "round", "sweep", "setting")
-)
 
 
 def new_request(
@@ -101,7 +99,7 @@ def load_request(
     )
 
 
-def lay_values(overrides: Mapping[str, Any] | None, **named: Any) -> dict[str, Any]:
+def merge_overrides(overrides: Mapping[str, Any] | None, **named: Any) -> dict[str, Any]:
     """Returns dotted keys and values to be laid over a recipe.
 
     What is `named`, as in `KEYS`, wins over `overrides`.
@@ -219,9 +217,7 @@ def resumed_request(
         allows_code=allows_code,
     )
     tags = {name: value for name, value in old.tags.items() if name not in SERIES_TAGS}
-    return dataclasses.replace(
-        request, tags=tags | {"tfbench.resumed_from": old.run_id}, resume=resume
-    )
+    return dataclasses.replace(request, tags=tags | {RESUMED_FROM_TAG: old.run_id}, resume=resume)
 
 
 def new_id() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
-from tfbench.records.journal import read_records, read_run
+from tfbench.records.journal import read_records, read_result
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run.run_document import run_document
 from tfbench.runs.run_status import deduce_exit
@@ -136,7 +136,7 @@ def read_stored(store: Store, token: str) -> Run:
     run_id = store.find(token)
     journal = store.journal_path(run_id)
     records = read_records(journal)
-    result = read_run(journal, records)
+    result = read_result(journal, records)
     state = store.read_state(run_id)
     if not (result.exit or may_be_running(journal, records)):
         result = dataclasses.replace(result, exit=deduce_exit(result))
@@ -169,7 +169,7 @@ def list_rows(store: Store, *, recipe: str | None = None) -> list[dict[str, Any]
         recipe: Only runs of this recipe, as far as they can be read; None: of all.
 
     Returns:
-        A row a run, of texts, numbers, flags and None; lists only where a setting is one. Its
+        A row a run, of texts, numbers, flags and None; lists only where a configuration is one. Its
         figures stand under their names, its recipe's values under dotted keys
         ("training.global_batch_size"). Last those that cannot be read: of the status UNREADABLE,
         with why under "reason".

@@ -16,7 +16,7 @@ INTERRUPTED = "interrupted by"
 _SILENT = "the process that tracked it and the worker ended without a word"
 
 
-def is_half(status: str, reason: str) -> bool:
+def was_cut_short(status: str, reason: str) -> bool:
     """Says whether a run was cut short by the end of what made it.
 
     Limits and faults of its own do not count.

@@ -16,6 +16,7 @@ from tfbench.records.run import RunRequest
 from tfbench.runs.requests import new_id, series_request, with_training
 from tfbench.runs.run import Run
 from tfbench.runs.run_status import StopSignals
+from tfbench.tags import GROUP_TAG, REPEAT_TAG
 
 MIN_PRECISE_REPEATS = 3
 DEFAULT_MAX_REPEATS = 20
@@ -48,7 +49,7 @@ class SeriesRun:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Series:
+class RunSeries:
     """The runs of a series, in their order."""
 
     runs: tuple[SeriesRun, ...]
@@ -83,7 +84,7 @@ def make_runs(
     *,
     tell: Callable[[SeriesRun], None] = lambda run: None,
     ends_all: Callable[[TfbenchError, Sequence[SeriesRun]], bool] = lambda error, done: not done,
-) -> Series:
+) -> RunSeries:
     """Makes runs one after another.
 
     A run that fails, or is rejected where others were not, does not end the series.
@@ -127,7 +128,7 @@ def make_runs(
                 )
                 tell(runs[-1])
             was_interrupted = was_interrupted or stop.received is not None
-    return Series(runs=tuple(runs), was_interrupted=was_interrupted)
+    return RunSeries(runs=tuple(runs), was_interrupted=was_interrupted)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +147,7 @@ class RepeatPlan:
 
 def repeat_run(
     request: RunRequest, plan: RepeatPlan, execute: Execute
-) -> tuple[RepeatsSummary, Series]:
+) -> tuple[RepeatsSummary, RunSeries]:
     """Repeats a run as planned; runs that fail count, and are left out of the figures.
 
     Args:
@@ -179,7 +180,7 @@ def repeat_run(
             if varies
             else request
         )
-        tags = {"tfbench.group": group, "tfbench.repeat": str(number)}
+        tags = {GROUP_TAG: group, REPEAT_TAG: str(number)}
         return series_request(seeded, suffix=f"r{number}", tags=tags), f"repeat {number} of {total}"
 
     series = make_runs(next_run, execute)
@@ -215,7 +216,7 @@ def _is_precise(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
     return interval.relative_half_width < plan.precision
 
 
-def _summarize(group: str, plan: RepeatPlan, series: Series) -> RepeatsSummary:
+def _summarize(group: str, plan: RepeatPlan, series: RunSeries) -> RepeatsSummary:
     finished = [run.outcome for run in series.runs if run.outcome and run.is_finished]
     return RepeatsSummary(
         group=group,

@@ -34,7 +34,7 @@ from tfbench.runs.progress import RunProgress
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit, describe_return
 from tfbench.store.briefs import write_brief
-from tfbench.store.liveness import held
+from tfbench.store.liveness import run_lock
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking.mlflow_calls import find_patience
 from tfbench.tracking.tracker import Tracker
@@ -43,9 +43,8 @@ from tfbench.wording import shorten, without_secrets
 STORE_SECONDS = 30.0  # after a request to stop, until the store's own database has the run
 SERVER_SECONDS = 8.0  # the same of a server
 WORD_SECONDS = 5.0  # of waiting for a server, after which its user hears of it
-POLL_SECONDS = (
-    0.2  # between looks at the journal: the parent must not take time from the measurement
-)
+# between looks at the journal: the parent must not take time from the measurement
+POLL_SECONDS = 0.2
 READY_SECONDS = 0.05  # the same until the measuring process is ready, and waits for the parent
 
 
@@ -115,7 +114,7 @@ def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> 
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(held(path))
+            stack.enter_context(run_lock(path))
             journal = Journal(path)
             journal.reserve()
             journal.append("request", **request_fields(request))

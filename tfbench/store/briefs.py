@@ -12,9 +12,9 @@ from typing import NamedTuple
 from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief, make_brief
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.records.journal import damaged, describe, read_run
+from tfbench.records.journal import damaged, describe, read_result
 from tfbench.records.run import RunResult, Summary
-from tfbench.records.whole_files import read_at_once, write_whole
+from tfbench.records.whole_files import read_regular_file, write_whole
 from tfbench.schema import read_as, to_plain
 from tfbench.store.store import Store
 
@@ -62,11 +62,11 @@ def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
 
 def _read_brief(journal_path: Path) -> RunBrief | None:
     with contextlib.suppress(OSError, ValueError):
-        brief = read_as(RunBrief, read_at_once(brief_path(journal_path)))
+        brief = read_as(RunBrief, read_regular_file(brief_path(journal_path)))
         found = brief.format_version, brief.run_id, brief.journal_bytes
         if found == (FORMAT_VERSION, journal_path.stem, journal_path.stat().st_size):
             return brief
-    result = read_run(journal_path)
+    result = read_result(journal_path)
     if result.exit is None:
         return None  # it still runs, or `tfbench recover` will say how it ended
     summary = summarize_stored(result, journal_path)

@@ -45,7 +45,7 @@ def locked(path: Path, *, busy: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held(journal_path: Path) -> Iterator[None]:
+def run_lock(journal_path: Path) -> Iterator[None]:
     """Holds the lock of a run, which the kernel takes back from a process that is killed.
 
     Processes that this one starts do not get it: a run lasts as long as the process that tracks it,

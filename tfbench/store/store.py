@@ -13,9 +13,9 @@ from typing import Any
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.json_lines import parse
 from tfbench.records.run import TrackedRun
-from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG
-from tfbench.records.whole_files import open_at_once, read_at_once, write_whole
+from tfbench.records.whole_files import open_at_once, read_regular_file, write_whole
 from tfbench.schema import build, read_json, schema
+from tfbench.tags import GROUP_TAG, SWEEP_TAG
 from tfbench.wording import command_line, without_secrets
 
 DEFAULT_EXPERIMENT = "tfbench"
@@ -135,7 +135,7 @@ class Store:
     def read_state(self, run_id: str) -> TrackingState | None:
         """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
         try:
-            table = read_json(read_at_once(self._state_path(run_id)))
+            table = read_json(read_regular_file(self._state_path(run_id)))
             uri = without_secrets(table["tracking_uri"] or self.tracking_uri)
             return build(TrackingState, table | {"tracking_uri": uri}, "state")
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecipeError):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, read_plan
-from tfbench.records.whole_files import read_at_once, replacing
+from tfbench.records.whole_files import read_regular_file, replacing
 from tfbench.schema import build, read_json, schema, to_plain
 from tfbench.store.liveness import locked
 from tfbench.store.store import Store, TrackingState
@@ -147,7 +147,7 @@ def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, Planne
     """
     path = _path(store, sweep_id)
     try:
-        plan, results = parse_record(read_at_once(path))
+        plan, results = parse_record(read_regular_file(path))
         if plan.sweep_id != sweep_id:
             raise ValueError(f"it is of sweep {plan.sweep_id}")
     except OSError as error:

@@ -11,7 +11,12 @@ from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import Crossover, find_crossover, value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.records.sweep import PlannedRunResult, SweepPlan, list_planned_runs, list_settings
+from tfbench.records.sweep import (
+    PlannedRunResult,
+    SweepPlan,
+    list_configurations,
+    list_planned_runs,
+)
 from tfbench.report.comparison.comparison import (
     comparison_document,
     comparison_rows,
@@ -50,7 +55,7 @@ class ComparedRuns:
         return (*told, *find_verdict(self.comparison))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns a plain row for each setting and setup.
+        """Returns a plain row for each configuration and setup.
 
         Speeds and speed-ups with their intervals, 95 %.
         """
@@ -130,7 +135,7 @@ def compare_sweep(
         results: What came of its runs so far, by their numbers in the plan.
         baseline: The setup that others are compared with; None: the plan's first.
     """
-    settings = list_settings(plan)
+    configurations = list_configurations(plan)
     run_ids = [
         result.run_id
         for result in results.values()
@@ -151,16 +156,16 @@ def compare_sweep(
         else:
             outcome = result.outcome
             reason = result.reason
-        setting = settings[planned.setting]
+        configuration = configurations[planned.configuration]
         setup = plan.setups[planned.setup].label
-        failure = Failure(setting=setting, setup=setup, outcome=outcome, reason=reason)
-        failures.setdefault(planned.configuration, failure)
+        failure = Failure(configuration=configuration, setup=setup, outcome=outcome, reason=reason)
+        failures.setdefault(planned.cell, failure)
     if plan.refinement:  # values that were added come in their places
-        settings.sort(key=lambda one: value_of(next(iter(one.values()))))
+        configurations.sort(key=lambda one: value_of(next(iter(one.values()))))
     comparison = compare(
         briefs,
         keys=[variation.key for variation in plan.variations],
-        settings=settings,
+        configurations=configurations,
         setups=[setup.label for setup in plan.setups],
         baseline=baseline,
         failures=failures.values(),

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
-from tfbench.records.journal import read_records, read_run
-from tfbench.records.run import TRIAL_TAG, Summary
-from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG, format_value, list_planned_runs
+from tfbench.records.journal import read_records, read_result
+from tfbench.records.run import Summary
+from tfbench.records.sweep import format_value, list_planned_runs
 from tfbench.report.history import HistoryEntry, Kind
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
+from tfbench.tags import GROUP_TAG, SWEEP_TAG, TRIAL_TAG
 
 
 def list_history(
@@ -50,7 +51,7 @@ def _read_open(store: Store, run_id: str) -> RunBrief:
     """Returns a run whose journal has no end, without its figures."""
     journal = store.journal_path(run_id)
     records = read_records(journal)
-    brief = make_brief(read_run(journal, records), Summary(metrics={}), journal_bytes=0)
+    brief = make_brief(read_result(journal, records), Summary(metrics={}), journal_bytes=0)
     if may_be_running(journal, records):
         return brief
     reason = f"`{store.command('recover')}` says how it ended, and brings it into MLflow"

@@ -26,8 +26,8 @@ from tfbench.records.sweep import (
     Setup,
     SweepPlan,
     Variation,
-    list_settings,
-    name_configuration,
+    list_configurations,
+    name_cell,
     resolve_recipe,
 )
 from tfbench.sweeps.arguments import are_alike_numbers, is_range, make_variation, parse_variation
@@ -261,9 +261,11 @@ def require_backends(plan: SweepPlan) -> None:
 
 
 def _backends(plan: SweepPlan, setups: Iterable[Setup]) -> list[BackendName]:
-    setting = list_settings(plan)[0]
+    configuration = list_configurations(plan)[0]
     return list(
-        dict.fromkeys(resolve_recipe(plan, setting, setup).training.backend for setup in setups)
+        dict.fromkeys(
+            resolve_recipe(plan, configuration, setup).training.backend for setup in setups
+        )
     )
 
 
@@ -278,11 +280,11 @@ def check_configurations(plan: SweepPlan) -> None:
             have.
     """
     found: dict[str, list[str]] = {}  # by problem; no configuration where it names none
-    for setting, setup in itertools.product(list_settings(plan), plan.setups):
-        configuration = name_configuration(plan, setting, setup)
-        for line in _find_problems(plan, setting, setup):
-            problem = line.removeprefix(configuration)
-            found.setdefault(problem, []).append("" if problem == line else configuration)
+    for configuration, setup in itertools.product(list_configurations(plan), plan.setups):
+        title = name_cell(plan, configuration, setup)
+        for line in _find_problems(plan, configuration, setup):
+            problem = line.removeprefix(title)
+            found.setdefault(problem, []).append("" if problem == line else title)
     if found:
         lines = []
         for problem, (first, *others) in found.items():
@@ -291,9 +293,9 @@ def check_configurations(plan: SweepPlan) -> None:
         raise RecipeError("\n".join(lines))
 
 
-def _find_problems(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) -> list[str]:
+def _find_problems(plan: SweepPlan, configuration: Mapping[str, Any], setup: Setup) -> list[str]:
     try:
-        recipe = resolve_recipe(plan, setting, setup)
+        recipe = resolve_recipe(plan, configuration, setup)
         require_code_allowed(recipe, allows_code=plan.allows_code)
         require_usable(recipe.distribution, recipe.training)
     except (RecipeError, DeviceError) as error:
@@ -328,7 +330,7 @@ def plan_scaling(
     modes: Sequence[Mode] = ("data",),
     **options: Any,
 ) -> SweepPlan:
-    """Plans a sweep of one setting over numbers of devices and modes.
+    """Plans a sweep of one configuration over numbers of devices and modes.
 
     There is a setup for each number and each mode of sharing the work.
 

@@ -7,9 +7,9 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.errors import TrackingError
 from tfbench.recipe.tables import to_tables
 from tfbench.recipe.toml_text import format_toml
-from tfbench.records.journal import read_run
+from tfbench.records.journal import read_result
 from tfbench.records.run import RunResult
-from tfbench.records.sweep import SweepPlan, describe_setting
+from tfbench.records.sweep import SweepPlan, describe_configuration
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.html_report import ReportContents
 from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time
@@ -61,7 +61,7 @@ def _read_runs(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResul
     unreadable = {}
     for run_id in run_ids:
         try:
-            run = read_run(store.journal_path(run_id))
+            run = read_result(store.journal_path(run_id))
             results[run_id] = dataclasses.replace(run, spans=())  # of which a long run has many
         except TrackingError as error:
             unreadable[run_id] = str(error)
@@ -88,7 +88,7 @@ def _find_curves(
                     for one in epochs
                     if one.val_accuracy is not None
                 ]
-                yield AccuracyCurve(describe_setting(row.setting), setup, tuple(points))
+                yield AccuracyCurve(describe_configuration(row.configuration), setup, tuple(points))
 
 
 def _list_commands(plan: SweepPlan | None, results: Iterable[RunResult]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from tfbench.records.sweep import (
     Mode,
     PlannedRunResult,
     SweepPlan,
-    describe_setting,
+    describe_configuration,
     format_value,
 )
 from tfbench.report.comparison.plots import comparison_plots, lay_out
@@ -106,7 +106,7 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
     over = layout.x_label.partition(" (")[0].removeprefix("global ")  # without its unit
     for panel_place, panel in enumerate(layout.panels):
         values = {
-            key: [format_value(row.setting.get(key)) for _, row in panel.points]
+            key: [format_value(row.configuration.get(key)) for _, row in panel.points]
             for key in comparison.keys
         }
         shared = {key: ", ".join(dict.fromkeys(listed)) for key, listed in values.items()}
@@ -115,22 +115,24 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
                 (setup_place, panel_place) if len(comparison.setups) > 1 else (panel_place, 0)
             )
             points = [(x, row.entries[setup]) for x, row in panel.points]
-            name = f"{_short_name(panel.setting)} {setup}".strip()  # MLflow cuts names at the right
+            name = (
+                f"{_short_name(panel.configuration)} {setup}".strip()
+            )  # MLflow cuts names at the right
             fewest = min((len(entry.runs) for _, entry in points if entry.runs), default=0)
             name += f", {fewest} of {plan.num_rounds} rounds" if fewest < plan.num_rounds else ""
             yield _curve(name, place, over, points, baseline, {"setup": setup, **shared}, shade)
 
 
-def _short_name(setting: Mapping[str, Any]) -> str:
+def _short_name(configuration: Mapping[str, Any]) -> str:
     """Returns what tells a network from others.
 
     "1000x1000", or "activation=relu" where it is no size.
     """
-    sizes = [value for value in setting.values() if isinstance(value, list | tuple) and value]
+    sizes = [value for value in configuration.values() if isinstance(value, list | tuple) and value]
     return (
         "x".join(map(format_value, sizes[0]))
-        if len(setting) == len(sizes) == 1
-        else describe_setting(setting)
+        if len(configuration) == len(sizes) == 1
+        else describe_configuration(configuration)
     )
 
 

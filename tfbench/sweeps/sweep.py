@@ -20,8 +20,8 @@ from tfbench.records.sweep import (
     SweepPlan,
     add_values,
     estimate_seconds,
+    list_configurations,
     list_planned_runs,
-    list_settings,
     resolve_recipe,
 )
 from tfbench.runs.requests import new_request
@@ -33,7 +33,14 @@ from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log
 from tfbench.sweeps import show_in_mlflow
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.plan import check_configurations, require_backends
-from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_rejected, reopened, tags_of
+from tfbench.sweeps.tasks import (
+    Task,
+    find_results,
+    keep_rejected,
+    reopened,
+    reusable_results,
+    tags_of,
+)
 from tfbench.wording import shorten
 
 
@@ -196,7 +203,7 @@ def run_sweep(
     )
     planned_runs = list_planned_runs(plan) if of is None else of
     planned = PlannedRun(0, 0, 0, 0)  # the one under way
-    known = find_standing(plan, log.results, maker.store)
+    known = reusable_results(plan, log.results, maker.store)
 
     def find_left() -> list[PlannedRun]:
         return [one for one in planned_runs if one.number not in known]
@@ -271,11 +278,11 @@ def run_sweep(
 
 def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
     """Builds the request for one run of a sweep."""
-    setting = list_settings(plan)[planned.setting]
+    configuration = list_configurations(plan)[planned.configuration]
     setup = plan.setups[planned.setup]
     own_batch = () if plan.per_replica_batch_size is None else (BATCH_KEY,)
     own_keys = (key for key, _ in setup.values)
-    recipe = resolve_recipe(plan, setting, setup)
+    recipe = resolve_recipe(plan, configuration, setup)
     if (
         planned.round_number > 1
     ):  # input pipeline and peak are those of round 1, and the checks take seconds
@@ -286,7 +293,7 @@ def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
         recipe,
         name=None,
         data_dir=None,
-        overrides=tuple(dict.fromkeys((*plan.overrides, *setting, *own_keys, *own_batch))),
+        overrides=tuple(dict.fromkeys((*plan.overrides, *configuration, *own_keys, *own_batch))),
         allows_code=plan.allows_code,
     )
     name = f"{request.name}-r{planned.round_number}"
@@ -302,10 +309,6 @@ def _find_failure(
     """Returns why the configuration of a run failed in an earlier round; "" if it did not."""
     for other in list_planned_runs(plan):
         result = known.get(other.number)
-        if (
-            result
-            and other.configuration == planned.configuration
-            and result.outcome not in ("FINISHED", "SKIPPED")
-        ):
+        if result and other.cell == planned.cell and result.outcome not in ("FINISHED", "SKIPPED"):
             return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
     return ""

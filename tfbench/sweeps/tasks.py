@@ -16,22 +16,14 @@ from tfbench.analysis.comparison.brief import host_of
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.records.journal import Journal, request_fields
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import (
-    ROUND_TAG,
-    SETTING_TAG,
-    SETUP_TAG,
-    SWEEP_TAG,
-    PlannedRun,
-    PlannedRunResult,
-    SweepPlan,
-    list_planned_runs,
-)
-from tfbench.runs.run_status import is_half
+from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan, list_planned_runs
+from tfbench.runs.run_status import was_cut_short
 from tfbench.schema import build
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, list_sweeps, parse_record, reopened_log
 from tfbench.sweeps.plan import check_configurations
+from tfbench.tags import CONFIGURATION_TAG, ROUND_TAG, SETUP_TAG, SWEEP_TAG
 
 _REJECTED = "rejected: "  # what the reason of a run that was rejected begins with
 
@@ -40,7 +32,7 @@ class Task(NamedTuple):
     """All rounds of a configuration under the setups that are compared on one machine."""
 
     number: int  # from 0
-    setting: int
+    configuration: int
     machine: str  # the kind that its setups name; "": any
     runs: tuple[PlannedRun, ...]  # in the order in which they are made
 
@@ -55,7 +47,9 @@ def list_tasks(plan: SweepPlan) -> list[Task]:
     """
     found: dict[tuple[int, str], list[PlannedRun]] = {}
     for planned in list_planned_runs(plan):
-        found.setdefault((planned.setting, plan.setups[planned.setup].machine), []).append(planned)
+        found.setdefault((planned.configuration, plan.setups[planned.setup].machine), []).append(
+            planned
+        )
     return [
         Task(number, *key, tuple(planned_runs))
         for number, (key, planned_runs) in enumerate(found.items())
@@ -98,7 +92,7 @@ def tags_of(plan: SweepPlan, planned: PlannedRun) -> dict[str, str]:
     """Returns the tags that together say which run of a plan one is."""
     return {
         SWEEP_TAG: plan.sweep_id,
-        SETTING_TAG: str(planned.setting),
+        CONFIGURATION_TAG: str(planned.configuration),
         SETUP_TAG: plan.setups[planned.setup].label,
         ROUND_TAG: str(planned.round_number),
     }
@@ -119,11 +113,11 @@ def find_results(store: Store, plan: SweepPlan) -> dict[int, PlannedRunResult]:
         frozenset(tags_of(plan, planned).items()): planned.number
         for planned in list_planned_runs(plan)
     }
-    names = (SWEEP_TAG, SETTING_TAG, SETUP_TAG, ROUND_TAG)
+    names = (SWEEP_TAG, CONFIGURATION_TAG, SETUP_TAG, ROUND_TAG)
     found = {}
     for brief in sorted(read_briefs(store, store.run_ids()).found, key=lambda brief: brief.created):
         number = numbers.get(frozenset((name, brief.tags.get(name, "")) for name in names))
-        if number is not None and not is_half(brief.status, brief.reason):
+        if number is not None and not was_cut_short(brief.status, brief.reason):
             outcome = "REJECTED" if brief.reason.startswith(_REJECTED) else brief.status
             reason = brief.reason.removeprefix(_REJECTED)
             plain = {"number": number, "outcome": outcome, "run_id": brief.run_id, "reason": reason}
@@ -189,7 +183,7 @@ def note_imported(store: Store, run_ids: Iterable[str]) -> list[str]:
     return sweeps
 
 
-def find_standing(
+def reusable_results(
     plan: SweepPlan, results: Mapping[int, PlannedRunResult], store: Store
 ) -> dict[int, PlannedRunResult]:
     """Returns the results that need not be made again here.

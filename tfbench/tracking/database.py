@@ -131,8 +131,7 @@ def experiment_ids(database: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _open(database: Path) -> Iterator[sqlite3.Connection]:
-    uri = (  # rw: falls back to reading, but never makes a file
-        f"file:{quote(str(database.absolute()))}?mode=rw"
-    )
+    # rw: falls back to reading, but never makes a file
+    uri = f"file:{quote(str(database.absolute()))}?mode=rw"
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=OPEN_SECONDS)) as connection:
         yield connection

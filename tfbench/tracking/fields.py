@@ -11,12 +11,33 @@ from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
-from tfbench.records.sweep import ROUND_TAG, SETUP_TAG, SWEEP_TAG, label_setup
+from tfbench.records.sweep import label_setup
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.report.formats import format_speed
 from tfbench.report.profile.sentences import describe_bottleneck
 from tfbench.report.run.sections import status_line
-from tfbench.tracking.mlflow_view import AXES, RESULT_TAG
+from tfbench.tags import (
+    CPU_TAG,
+    CUDA_TAG,
+    CURRENCY_TAG,
+    DATA_TAG,
+    DRIVER_TAG,
+    HARDWARE_TAG,
+    HOST_TAG,
+    INSTANCE_TAG,
+    PROFILE_TAG,
+    REASON_TAG,
+    RECIPE_TAG,
+    RESULT_TAG,
+    ROUND_TAG,
+    RUN_TAG,
+    SETUP_TAG,
+    SWEEP_TAG,
+    SYNTHETIC_TAG,
+    VERSION_TAG,
+    WARNINGS_TAG,
+)
+from tfbench.tracking.mlflow_view import AXES
 from tfbench.wording import cut, markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
@@ -123,32 +144,32 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         "mlflow.runName": run_name(result),
         "mlflow.source.name": "tfbench",
         "mlflow.source.type": "LOCAL",
-        "tfbench.run_id": request.run_id,
-        "tfbench.recipe": request.recipe.name,
-        "tfbench.synthetic": _text(result.is_synthetic),
-        "tfbench.profile": request.profile.kind if request.profile else None,
+        RUN_TAG: request.run_id,
+        RECIPE_TAG: request.recipe.name,
+        SYNTHETIC_TAG: _text(result.is_synthetic),
+        PROFILE_TAG: request.profile.kind if request.profile else None,
     }
     if request.recipe.cost.price_per_hour is not None:
         values |= {
-            "tfbench.currency": request.recipe.cost.currency,
-            "tfbench.instance": request.recipe.cost.instance,
+            CURRENCY_TAG: request.recipe.cost.currency,
+            INSTANCE_TAG: request.recipe.cost.instance,
         }
     if result.placement:
         backend = request.recipe.training.backend
         values[COLOR_TAG] = color_of(result.placement.strategy, result.placement.devices, backend)
-        values["tfbench.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
+        values[HARDWARE_TAG] = ", ".join(dict.fromkeys(result.placement.hardware))
     if result.dataset:
         source = result.dataset.source
         is_said = not result.is_synthetic or "synthetic" in source
-        values["tfbench.data"] = source if is_said else f"synthetic, {source}"
+        values[DATA_TAG] = source if is_said else f"synthetic, {source}"
     if result.environment:
         environment = result.environment
         values |= {
-            "tfbench.version": environment.tfbench,
-            "tfbench.host": environment.hostname,
-            "tfbench.cpu": environment.cpu_model,
-            "tfbench.driver": environment.gpus[0].driver if environment.gpus else None,
-            "tfbench.cuda": (
+            VERSION_TAG: environment.tfbench,
+            HOST_TAG: environment.hostname,
+            CPU_TAG: environment.cpu_model,
+            DRIVER_TAG: environment.gpus[0].driver if environment.gpus else None,
+            CUDA_TAG: (
                 environment.tensorflow_cuda or environment.jax_cuda or environment.torch_cuda
             ),
             **{
@@ -160,10 +181,10 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
     if summary:
         speed = summary.metrics.get("samples_per_second")
         values[RESULT_TAG] = f"{format_speed(speed)} samples/s" if speed is not None else None
-        values["tfbench.warnings"] = "\n".join(summary.warnings)
+        values[WARNINGS_TAG] = "\n".join(summary.warnings)
         values["mlflow.note.content"] = describe(result, summary)
     if result.exit:
-        values["tfbench.reason"] = result.exit.reason
+        values[REASON_TAG] = result.exit.reason
         if result.status != "FINISHED":
             values[RESULT_TAG] = f"{result.status}: {result.exit.reason}"
     return {name: cut(value, MAX_TAG_CHARACTERS) for name, value in values.items() if value}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tfbench.errors import SilentServerError, TrackingError
 from tfbench.records.run import RunResult
+from tfbench.tags import RUN_TAG
 from tfbench.tracking.address import database_of, is_server
 from tfbench.wording import cut, without_secrets
 
@@ -35,7 +36,6 @@ _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 # without a pause.
 _PATIENCE = {_RETRIES: "1", _TIMEOUT: "10"}
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
-RUN_TAG = "tfbench.run_id"
 MAX_TWINS = 10  # of a run, that are looked for
 
 

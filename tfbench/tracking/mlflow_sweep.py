@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
-from tfbench.records.sweep import ROUND_TAG, SWEEP_TAG, SweepPlan
+from tfbench.records.sweep import SweepPlan
 from tfbench.report.figures import SETUP_COLORS, write_plots
 from tfbench.report.formats import format_speed
 from tfbench.schema import to_plain
+from tfbench.tags import CURVE_TAG, RECIPE_TAG, RESULT_TAG, ROUND_TAG, RUN_TAG, SWEEP_TAG
 from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS
 from tfbench.tracking.mlflow_calls import (
     create_run,
@@ -24,7 +25,7 @@ from tfbench.tracking.mlflow_calls import (
     milliseconds,
     write_view,
 )
-from tfbench.tracking.mlflow_view import RESULT_TAG, param_of, search_filter, sweep_view
+from tfbench.tracking.mlflow_view import param_of, search_filter, sweep_view
 from tfbench.tracking.tracker import Curve
 from tfbench.wording import cut, markdown_text
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 MAX_FOUND = 50_000  # runs of a search
 # what a curve was drawn of: one that changes is made anew, since MLflow keeps every value
-CURVE_TAG = "tfbench.curve"
 _SHADES = ((0, 0.0), (255, 0.55), (0, 0.5), (255, 0.8))  # towards black or white, and how far
 _PARENT_TAG = "mlflow.parentRunId"
 
@@ -56,9 +56,7 @@ def write_sweep(
         tfbench's own ids of the sweep's runs that are there.
     """
     found = _search(client, experiment, plan)
-    runs = {
-        run.data.tags["tfbench.run_id"]: run for run in found if "tfbench.run_id" in run.data.tags
-    }
+    runs = {run.data.tags[RUN_TAG]: run for run in found if RUN_TAG in run.data.tags}
     if not runs:
         return frozenset()
     write_view(client, experiment, sweep_view(plan, curves))
@@ -111,7 +109,7 @@ def _create(
 ) -> "Run":
     tags = {
         SWEEP_TAG: plan.sweep_id,
-        "tfbench.recipe": plan.recipe_name,
+        RECIPE_TAG: plan.recipe_name,
         "mlflow.source.name": "tfbench",
         COLOR_TAG: _color(curve),
         ROUND_TAG: "all",

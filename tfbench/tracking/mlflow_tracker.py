@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TfbenchError, TrackingError
-from tfbench.records.journal import Replay, read_run, work_folder
+from tfbench.records.journal import Replay, read_result, work_folder
 from tfbench.records.json_lines import Follower
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store import sweep_log
 from tfbench.store.store import Store, TrackingState
+from tfbench.tags import RUN_TAG
 from tfbench.tracking import database, fields, mlflow_sweep
 from tfbench.tracking.address import database_of, is_server, require_address
 from tfbench.tracking.mlflow_calls import (
-    RUN_TAG,
     create_run,
     end_of,
     explained,
@@ -123,7 +123,7 @@ class MlflowTracker:
                 cannot take it.
         """
         path = self._store.journal_path(run_id)
-        result = read_run(path)
+        result = read_result(path)
         if result.exit is None:
             raise TrackingError(
                 f"run {run_id}: its journal has no end; `{self._store.command('recover')}` writes"

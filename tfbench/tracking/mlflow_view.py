@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
-from tfbench.records.sweep import BATCH_KEY, ROUND_TAG, SWEEP_TAG, SweepPlan
+from tfbench.records.sweep import BATCH_KEY, SweepPlan
+from tfbench.tags import DATA_TAG, HARDWARE_TAG, RESULT_TAG, ROUND_TAG, RUN_TAG, SWEEP_TAG
 
 if TYPE_CHECKING:
     from tfbench.tracking.tracker import Curve
@@ -32,7 +33,6 @@ AXES = {
     BATCH_SIZE: ("global_batch_size", math.log2),
     LOG_SPEED: (SPEED, math.log10),
 }
-RESULT_TAG = "tfbench.result"  # what came out, in words, of a run or of a setup of a sweep
 
 Chart = dict[str, Any]
 
@@ -51,9 +51,8 @@ class View:
     charts: Sequence[Chart]
     wide_charts: Sequence[Chart] = ()  # before these, which are folded away then
     search: str = ""
-    is_nested: bool = (
-        False  # runs below their parents, folded away with their points until somebody opens them
-    )
+    # runs below their parents, folded away with their points until somebody opens them
+    is_nested: bool = False
     made_at: int = MADE_AT  # ms since 1970
 
     @property
@@ -209,10 +208,10 @@ OVERVIEW = View(
         f"metrics.`{SPEED}`",
         "metrics.`epoch_seconds`",
         "metrics.`val_accuracy`",
-        "tags.`tfbench.data`",
-        "tags.`tfbench.hardware`",
+        f"tags.`{DATA_TAG}`",
+        f"tags.`{HARDWARE_TAG}`",
     ),
-    search="tags.`tfbench.run_id` LIKE '%'",  # not setups of sweeps, which have none of this
+    search=f"tags.`{RUN_TAG}` LIKE '%'",  # not setups of sweeps, which have none of this
     charts=(
         scatter(NUM_PARAMETERS, LOG_SPEED),
         scatter(BATCH_SIZE, LOG_SPEED),

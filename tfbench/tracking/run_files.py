@@ -11,10 +11,10 @@ from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.run_folder import list_worker_journals
-from tfbench.records.sweep import SWEEP_TAG
 from tfbench.report.figures import write_plots
 from tfbench.report.run.plots import run_plots
 from tfbench.report.run.run_document import run_document
+from tfbench.tags import SWEEP_TAG
 
 
 def write_files(

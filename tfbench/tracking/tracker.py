@@ -75,9 +75,8 @@ class Tracker:
         self._place = (tracking_uri, experiment, store.root)
         self._recover = describe_recovery(tracking_uri, store)
         self._child: _Child | None = None
-        self._silence: tuple[float, SilentServerError] | None = (
-            None  # until when the server is not asked, and why
-        )
+        # until when the server is not asked, and why
+        self._silence: tuple[float, SilentServerError] | None = None
 
     def prepare(self) -> None:
         """Has MLflow imported and connected; a database that is not there yet is not made.

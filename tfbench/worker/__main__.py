@@ -122,7 +122,7 @@ def _find_lost_worker(error: BaseException) -> MeasurementError | None:
     from tfbench import backends
 
     backend = backends.loaded()
-    told = backend.explain_loss(error) if backend and isinstance(error, Exception) else ""
+    told = backend.explain_lost_worker(error) if backend and isinstance(error, Exception) else ""
     if not told:
         return None
     return MeasurementError(
@@ -143,7 +143,7 @@ def _find_exhaustion(error: BaseException | None) -> str | None:
 
     backend = backends.loaded()
     while backend and error is not None:
-        if isinstance(error, Exception) and (reason := backend.explain_exhaustion(error)):
+        if isinstance(error, Exception) and (reason := backend.explain_out_of_memory(error)):
             return reason
         error = error.__cause__ or error.__context__
     return None

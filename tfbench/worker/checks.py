@@ -17,9 +17,8 @@ from tfbench.records.run import ModelSummary
 from tfbench.wording import shorten
 from tfbench.worker.prepared import Prepared
 
-_INPUT_SECONDS = (
-    0.5  # of drawing from the input pipeline alone, at least: a rate that it can keep up
-)
+# of drawing from the input pipeline alone, at least: a rate that it can keep up
+_INPUT_SECONDS = 0.5
 _PEAK_SECONDS = (
     1.0,
     4.0,
@@ -60,7 +59,7 @@ def check_limits(prepared: Prepared, steps_per_second: float | None) -> None:
             )
             _check_peak(prepared, needed)
     except Exception as error:
-        reason = backends.current().explain_exhaustion(error)
+        reason = backends.current().explain_out_of_memory(error)
         if reason is None:
             raise
         # The run itself is done, and must not be lost for its checks.
@@ -90,7 +89,7 @@ def check_input(prepared: Prepared) -> InputCheck:
     backend = backends.current()
     draw = backend.compile_draws(prepared.build_batches())
     draw(1)  # compiles
-    draw(sum(backend.most_ahead))
+    draw(sum(backend.prefetch_capacity))
     num_batches = 0
     count = 1
     start = time.perf_counter()
@@ -162,11 +161,14 @@ def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
         _fit(
             model,
             batches,
-            min(num_steps, math.ceil((1 + sum(backend.most_ahead)) / an_execution) * an_execution),
+            min(
+                num_steps,
+                math.ceil((1 + sum(backend.prefetch_capacity)) / an_execution) * an_execution,
+            ),
         )
         exchange = backend.trace_exchange(lambda: seconds.append(_fit(model, batches, num_steps)))
     except Exception as error:
-        if backend.explain_loss(error):
+        if backend.explain_lost_worker(error):
             raise
         _note_untimed(prepared, error)
         exchange = None  # as the others are told, who wait for it
@@ -182,7 +184,7 @@ def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
 
 
 def _note_untimed(prepared: Prepared, error: Exception) -> None:
-    reason = backends.current().explain_loss(error) or f"{type(error).__name__}: {error}"
+    reason = backends.current().explain_lost_worker(error) or f"{type(error).__name__}: {error}"
     prepared.journal.append(
         "note", text=f"what devices exchange was not timed: {shorten(reason, 400)}"
     )

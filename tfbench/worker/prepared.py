@@ -20,7 +20,7 @@ from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_e
 from tfbench.errors import DeviceError, Notice, RecipeError, WorkersError
 from tfbench.machine.devices import find_unused_gpu, read_system
 from tfbench.machine.environment import FRAMEWORK_VARIABLES, find_version, list_variables
-from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
+from tfbench.machine.usage import UsageMeter, count_other_workers, find_peer_processes, read_memory
 from tfbench.recipe import conflicts, tables
 from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.sections import TrainingConfig
@@ -104,7 +104,7 @@ class Prepared:
         if self.request.worker_rank is None:
             return UsageMeter(read_gpu_peaks, memory_before_model=self.memory_before_model)
         return UsageMeter(
-            read_gpu_peaks, fellows=find_fellows(self.request.worker_rank.addresses[0])
+            read_gpu_peaks, fellows=find_peer_processes(self.request.worker_rank.addresses[0])
         )
 
     def note_shared_machine(self) -> None:

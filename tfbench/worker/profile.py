@@ -31,9 +31,8 @@ _FEWEST_ROUNDS = 3
 _SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
 _LONG_SECONDS = 30.0  # of rounds, from which fewer will do
 _PEAK_SECONDS = 1.0
-_FAST_PIPELINE = (
-    0.3  # share of a step that making a batch may take for the step never to wait for it
-)
+# share of a step that making a batch may take for the step never to wait for it
+_FAST_PIPELINE = 0.3
 _TRACED_STEPS = 20
 _TRACED_SECONDS = 3.0
 
@@ -79,7 +78,7 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     training = prepared.training
     journal = prepared.journal
     breakdown = prepared.breakdown
-    num_prefetched, num_in_the_making = backend.most_ahead
+    num_prefetched, num_in_the_making = backend.prefetch_capacity
     # Calls after which batches come no faster than they are made: those that waited are used up.
     num_draining = 1 + num_prefetched + num_in_the_making
     breakdown.switch("first_step")

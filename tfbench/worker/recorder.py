@@ -39,19 +39,16 @@ class FitReadings:
     on_first_step: Callable[
         [], None
     ]  # called once, after the first execution; its time is in no span
-    cuts_last_execution: bool = (
-        False  # to the steps that are left of an epoch, which Keras's own is not
-    )
+    # to the steps that are left of an epoch, which Keras's own is not
+    cuts_last_execution: bool = False
     batches_ahead: int = 0  # that are made ahead, at most, while none is taken
     validation: "Validation | None" = None  # that follows each epoch
-    evaluate_training: Callable[[], Logs] | None = (
-        None  # of the training samples in inference mode; None: not wanted
-    )
+    # of the training samples in inference mode; None: not wanted
+    evaluate_training: Callable[[], Logs] | None = None
     is_of_bytes: bool = False  # tokens are, so that a loss / ln 2 is in bits a byte
     resets_state: bool = False  # of recurrent layers that carry it, to zero as each epoch begins
-    read_energy: Callable[[], None] | None = (
-        None  # as the steady part begins; None: there is none to read
-    )
+    # as the steady part begins; None: there is none to read
+    read_energy: Callable[[], None] | None = None
     elapsed_before: float = 0.0  # seconds that a run which is gone on with had taken
     _train_start: int = dataclasses.field(default=0, init=False)
     _training_end: int = dataclasses.field(default=0, init=False)

@@ -25,9 +25,8 @@ from tfbench.worker.span_clock import SpanClock
 NO_VALIDATION = (
     "the network was not validated: it comes without a loss, and without a test_step of its own."
 )
-UNLIMITED_EPOCHS = (
-    1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
-)
+# a run limited by steps or seconds ends by these, not by the recipe's epochs
+UNLIMITED_EPOCHS = 1_000_000_000
 
 
 def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> float | None:

@@ -7,7 +7,7 @@ import pytest
 from sweeps import build_brief
 from tfbench.analysis.comparison.brief import RunBrief, name_setups
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.fastest import find_standings
+from tfbench.analysis.comparison.fastest import rank_setups
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.sweeps.arguments import parse_setup
@@ -117,7 +117,7 @@ def test_the_fastest_of_three_setups_is_the_same_whichever_is_the_baseline(basel
         for name, own in factors.items()
         for number, factor in enumerate(own)
     ]
-    (standing,) = find_standings(compare(briefs, baseline=baseline, compared=("backend",)))
+    (standing,) = rank_setups(compare(briefs, baseline=baseline, compared=("backend",)))
     assert set(standing.fastest) == {LABELS["jax"], LABELS["torch"]}
 
 

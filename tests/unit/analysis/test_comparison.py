@@ -103,7 +103,7 @@ def test_without_keys_rows_are_told_apart_by_what_the_runs_differ_in() -> None:
     briefs = [build_brief(parameters=size, batch=batch) for size in (10, 20) for batch in (64, 32)]
     found = compare(briefs)
     assert found.keys == ("model.hidden_units", BATCH)
-    assert [tuple(row.setting.values()) for row in found.rows] == [
+    assert [tuple(row.configuration.values()) for row in found.rows] == [
         ([10], 32),
         ([10], 64),
         ([20], 32),
@@ -132,7 +132,7 @@ def test_setups_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_a
 
 def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
     failures = [
-        Failure(setting={BATCH: batch}, setup=setup, outcome=outcome, reason=reason)
+        Failure(configuration={BATCH: batch}, setup=setup, outcome=outcome, reason=reason)
         for batch, setup, outcome, reason in (
             (32, MIRRORED, "KILLED", "out of memory: it took 9 GiB"),
             (4096, DEFAULT, "KILLED", "timed out: it took longer"),
@@ -145,7 +145,7 @@ def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
     ]
     rows = [{BATCH: batch} for batch in (32, 64, 4096)]
     found = compare(
-        briefs, keys=[BATCH], settings=rows, setups=[DEFAULT, MIRRORED], failures=failures
+        briefs, keys=[BATCH], configurations=rows, setups=[DEFAULT, MIRRORED], failures=failures
     )
     lines = comparison_table(found).text(200)
     assert [line.split()[0] for line in lines] == ["batch", "32", "64", "4096"]
@@ -289,8 +289,8 @@ def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_th
 
 
 def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> None:
-    # Ten settings that spread by 3 %, and one of them differs by 5 %: t of 7.5 degrees of freedom
-    # gives p = 0.008, of which Holm leaves 0.08.
+    # Ten configurations that spread by 3 %, and one of them differs by 5 %: t of 7.5 degrees of
+    # freedom gives p = 0.008, of which Holm leaves 0.08.
     same = [100.0, 100.0, 100.0]
     speeds = {2**n: (same, [97.0, 98.5, 103.0]) for n in range(3, 12)}
     found = sweep_of(speeds | {4096: (same, [103.5, 104.5, 108.5])})
@@ -318,30 +318,34 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
 
 def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:
     failure = Failure(
-        setting={BATCH: 4096},
+        configuration={BATCH: 4096},
         setup=DEFAULT,
         outcome="KILLED",
         reason="timed out: it took longer than 60 s",
     )
-    stopped = Failure(setting={BATCH: 32}, setup=DEFAULT, outcome="MISSING", reason="not measured")
+    stopped = Failure(
+        configuration={BATCH: 32}, setup=DEFAULT, outcome="MISSING", reason="not measured"
+    )
     runs = [build_brief(is_synthetic=True), *unequal_runs()[1:]]
     found = compare(runs, keys=[BATCH], failures=[failure, stopped])
     assert find_verdict(found) == (
         "Not comparable: setups differ in compiler.",
         f"{DEFAULT} failed at batch 4096: KILLED, timed out: it took longer than 60 s.",
-        "Incomplete: of 4 configurations, 1 without runs and 1 with fewer than planned.",
+        "Incomplete: of 4 results, 1 without runs and 1 with fewer than planned.",
     )
     assert "Synthetic data: compare speed, ignore accuracy." in find_caveats(found)
 
 
 def test_a_row_with_a_speed_is_not_missing() -> None:
     missing = [
-        Failure(setting={BATCH: size}, setup=DEFAULT, outcome="MISSING", reason="not measured")
+        Failure(
+            configuration={BATCH: size}, setup=DEFAULT, outcome="MISSING", reason="not measured"
+        )
         for size in (32, 64)
     ]
-    settings = [{BATCH: 32}, {BATCH: 64}]
+    configurations = [{BATCH: 32}, {BATCH: 64}]
     found = compare(
-        [build_brief(round_number=1)], keys=[BATCH], settings=settings, failures=missing
+        [build_brief(round_number=1)], keys=[BATCH], configurations=configurations, failures=missing
     )
     rows = list(csv.DictReader(io.StringIO(comparison_records(found).csv())))
     outcomes = [(bool(row["samples_per_second"]), row["status"]) for row in rows]
@@ -397,7 +401,7 @@ def test_one_setup_that_cannot_be_compared_leaves_the_others_in_the_verdict() ->
 def test_of_many_failures_the_verdict_tells_a_few_and_how_many_more() -> None:
     failures = [
         Failure(
-            setting={BATCH: 64 << size},
+            configuration={BATCH: 64 << size},
             setup=MIRRORED,
             outcome="FAILED",
             reason=f"out of memory: {size} GiB",
@@ -406,4 +410,4 @@ def test_of_many_failures_the_verdict_tells_a_few_and_how_many_more() -> None:
     ]
     verdict = find_verdict(compare([build_brief(round_number=1)], keys=[BATCH], failures=failures))
     assert sum("out of memory" in sentence for sentence in verdict) == 4
-    assert "5 more configurations failed." in verdict
+    assert "5 more results failed." in verdict

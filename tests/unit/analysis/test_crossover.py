@@ -30,7 +30,7 @@ def compared(
         )
     ]
     failures = [
-        Failure(setting={BATCH: size}, setup=SECOND, outcome="FAILED", reason=reason)
+        Failure(configuration={BATCH: size}, setup=SECOND, outcome="FAILED", reason=reason)
         for size, reason in failing.items()
     ]
     return compare(briefs, keys=[BATCH], setups=[FIRST, SECOND], failures=failures)

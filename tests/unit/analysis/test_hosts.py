@@ -19,7 +19,7 @@ ON_B = Setup(strategy="default", devices=("cpu:0",), machine="b")
 
 
 def of_sweep(speeds: dict[Setup, dict[str, tuple[float, ...]]], batch: int = 32) -> list[RunBrief]:
-    """Builds the runs of a setting.
+    """Builds the runs of a configuration.
 
     Speeds by setup and host, in rounds that count on from one host to the next.
     """

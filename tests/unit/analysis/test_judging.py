@@ -16,8 +16,8 @@ from tfbench.analysis.comparison.judging import (
     MOST_BORROWED,
     SESSION_SCATTER,
     Runs,
-    judge,
     judge_family,
+    judge_pair,
 )
 
 
@@ -33,7 +33,7 @@ def test_rounds_alone_are_judged_by_students_t() -> None:
     first = (100.0, 101.0, 99.0)
     second = (110.0, 112.0, 108.0)
     expected = stats.ttest_rel(np.log(second), np.log(first))
-    found = judge(runs(*first, paired=True), runs(*second, setup="b", paired=True))
+    found = judge_pair(runs(*first, paired=True), runs(*second, setup="b", paired=True))
     assert (found.low, found.high) == pytest.approx(
         tuple(np.exp(expected.confidence_interval(0.95)))
     )
@@ -51,7 +51,7 @@ def test_runs_in_no_common_round_are_judged_by_welchs_t() -> None:
     first = (100.0, 101.0, 99.0)
     second = (110.0, 122.0)
     expected = stats.ttest_ind(np.log(second), np.log(first), equal_var=False)
-    found = judge(runs(*first), runs(*second, setup="b"))
+    found = judge_pair(runs(*first), runs(*second, setup="b"))
     assert (found.low, found.high) == pytest.approx(
         tuple(np.exp(expected.confidence_interval(0.95)))
     )
@@ -65,8 +65,8 @@ def test_a_ratio_between_machines_allows_for_the_drift_of_both_levels() -> None:
     second = runs(107.0, 107.0, setup="b")
     there = dataclasses.replace(second, host="other")
     width = float(stats.norm.ppf(0.975)) * math.sqrt(2) * SESSION_SCATTER
-    found = judge(first, there)
-    assert judge(first, second).judgement == "faster"
+    found = judge_pair(first, there)
+    assert judge_pair(first, second).judgement == "faster"
     assert (found.low, found.high) == pytest.approx(
         (1.07 * math.exp(-width), 1.07 * math.exp(width))
     )
@@ -76,11 +76,11 @@ def test_a_ratio_between_machines_allows_for_the_drift_of_both_levels() -> None:
 def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> None:
     many = by_logs(100, -0.01, 0.0, 0.01, setup="b")
     single = runs(50.0)
-    rounds = judge(runs(1.0, paired=True), runs(9.0, setup="b", paired=True))
+    rounds = judge_pair(runs(1.0, paired=True), runs(9.0, setup="b", paired=True))
     for found in (
-        judge(single, many),
-        judge(many, single),
-        judge(single, runs(9.0, setup="b")),
+        judge_pair(single, many),
+        judge_pair(many, single),
+        judge_pair(single, runs(9.0, setup="b")),
         rounds,
     ):
         assert (found.judgement, found.low, found.noise_limit, found.p_value) == (
@@ -89,7 +89,7 @@ def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> No
             None,
             None,
         )
-    # Other settings of its setup tell.
+    # Other configurations of its setup tell.
     others = [(by_logs(base, -0.01, 0.0, 0.01), many) for base in (100, 101, 102)]
     assert judge_family([(single, many), *others])[0].judgement == "faster"
 
@@ -100,7 +100,7 @@ def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
     base = runs(100.0, 100.0, 100.0, paired=True)
     lent = 0.00005 / 0.173
     quiet = by_logs(100, 0.02, 0.03, 0.04, setup="b", paired=True)
-    alone = judge(base, quiet)
+    alone = judge_pair(base, quiet)
     assert (alone.degrees_of_freedom, alone.judgement) == (2, "faster")
     found = judge_family([(base, quiet)] * 8)
     assert {one.degrees_of_freedom for one in found} == {LEAST}
@@ -142,8 +142,8 @@ def test_a_scatter_without_the_farthest_value_is_that_of_all_normal_ones(num: in
 
 
 def test_what_the_family_supports_but_not_its_own_interval_is_no_finding() -> None:
-    # Rounds that scatter by 0.05 themselves, among settings that do so by 0.001: 0.08 / 0.05 *
-    # sqrt(3) = 2.77 is beyond what t is within for 2 + 3 * 0.79 degrees of freedom, 2.71, and
+    # Rounds that scatter by 0.05 themselves, among configurations that do so by 0.001: 0.08 / 0.05
+    # * sqrt(3) = 2.77 is beyond what t is within for 2 + 3 * 0.79 degrees of freedom, 2.71, and
     # within that of `LEAST`.
     base = runs(100.0, 100.0, 100.0, paired=True)
     off = by_logs(100, 0.03, 0.08, 0.13, setup="b", paired=True)
@@ -193,7 +193,7 @@ def test_no_difference_is_found_only_where_the_interval_is_narrow(
     # Three rounds, so that the interval is t of 2 degrees of freedom, 4.303, times the spread over
     # the root of three.
     off = half_width / 4.302653 * math.sqrt(3)
-    found = judge(
+    found = judge_pair(
         runs(100.0, 100.0, 100.0, paired=True),
         by_logs(100, center - off, center, center + off, setup="b", paired=True),
     )
@@ -206,7 +206,7 @@ def test_one_common_round_does_not_outvote_all_other_runs() -> None:
     first = Runs(setup="a", speeds=(100.0, 101.0, 99.0), rounds=(("x", "1"), None, None))
     second = Runs(setup="b", speeds=(120.0, 100.0, 99.5), rounds=(("x", "1"), None, None))
     other = (runs(100.0, 100.0, paired=True), runs(100.0, 101.0, setup="b", paired=True))
-    alone = judge(first, second)
+    alone = judge_pair(first, second)
     beside = judge_family([(first, second), other])[0]
     assert (
         (alone.ratio, alone.is_paired)
@@ -217,8 +217,8 @@ def test_one_common_round_does_not_outvote_all_other_runs() -> None:
 
 def test_equal_speeds_are_no_difference_and_unequal_ones_without_scatter_are_one() -> None:
     steady = runs(100.0, 100.0)
-    assert judge(steady, runs(100.0, 100.0, setup="b")).judgement == "no measurable difference"
-    found = judge(steady, runs(101.0, 101.0, setup="b"))
+    assert judge_pair(steady, runs(100.0, 100.0, setup="b")).judgement == "no measurable difference"
+    found = judge_pair(steady, runs(101.0, 101.0, setup="b"))
     assert (found.judgement, found.low, found.high) == (
         "faster",
         pytest.approx(1.01),
@@ -229,12 +229,12 @@ def test_equal_speeds_are_no_difference_and_unequal_ones_without_scatter_are_one
 def test_a_comparison_of_equals_says_something_false_in_one_case_of_twenty_at_most() -> None:
     rng = np.random.default_rng(0)
     times = 600
-    num_settings = 16
+    num_configurations = 16
     wrong = 0
     held = 0
     for _ in range(times):
-        spreads = 0.03 * np.exp(rng.normal(0, 0.5, num_settings))  # unlike each other
-        speeds = np.exp(rng.normal(0, 1, (num_settings, 2, 3)) * spreads[:, None, None])
+        spreads = 0.03 * np.exp(rng.normal(0, 0.5, num_configurations))  # unlike each other
+        speeds = np.exp(rng.normal(0, 1, (num_configurations, 2, 3)) * spreads[:, None, None])
         found = judge_family(
             [
                 (runs(*first, paired=True), runs(*second, setup="b", paired=True))
@@ -244,4 +244,4 @@ def test_a_comparison_of_equals_says_something_false_in_one_case_of_twenty_at_mo
         wrong += any(one.judgement != "no measurable difference" for one in found)
         held += not found[int(spreads.argmax())].excludes_one
     assert wrong / times <= 0.06
-    assert held / times >= 0.93  # of the noisiest setting
+    assert held / times >= 0.93  # of the noisiest configuration

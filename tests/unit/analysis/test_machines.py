@@ -16,7 +16,7 @@ from tfbench.analysis.comparison.machines import (
     machine_sentences,
 )
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.records.energy import Part
+from tfbench.records.energy import EnergyPart
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import Setup
 from tfbench.report.comparison.comparison import comparison_rows
@@ -91,7 +91,7 @@ def test_each_machine_has_its_fastest_setup_first_and_each_setting_its_own_machi
         prices={},
     )
     assert [
-        (one.row.setting[BATCH], one.machine, one.entry.setup) for one in list_setups(found)
+        (one.row.configuration[BATCH], one.machine, one.entry.setup) for one in list_setups(found)
     ] == [
         (32, "big", "default gpu:0 on big"),
         (32, "big", "default cpu:0 on big"),
@@ -141,7 +141,7 @@ def test_prices_in_two_currencies_are_not_held_against_each_other() -> None:
     assert all(one.epoch_cost for one in list_setups(found))
 
 
-def using(host: str, *parts: Part, per_joule: tuple[float | None, ...]) -> list[RunBrief]:
+def using(host: str, *parts: EnergyPart, per_joule: tuple[float | None, ...]) -> list[RunBrief]:
     """Builds runs of a machine whose energy is of some of its parts."""
     return [
         dataclasses.replace(

@@ -17,7 +17,7 @@ from builders import (
 from tfbench.analysis.comparison.regression import (
     RegressionCheck,
     SpeedSample,
-    judge,
+    judge_regression,
     make_sample,
 )
 from tfbench.errors import ComparisonError
@@ -45,7 +45,7 @@ def scaled(factor: float) -> SpeedSample:
 
 
 def check(factor: float, fail_above: float = 0.0) -> RegressionCheck:
-    return judge(build_sample(*BASE), scaled(factor), fail_above)
+    return judge_regression(build_sample(*BASE), scaled(factor), fail_above)
 
 
 def test_a_slow_down_beyond_chance_is_a_regression() -> None:
@@ -84,7 +84,7 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
     # 3 % and 6 % of spread: it fails from 9 % slower on, and from 13 %.
     for spread, is_blind in ((0.03, False), (0.06, True)):
         speeds = [100 * math.exp(spread * one) for one in (-1.2649, -0.6325, 0.0, 0.6325, 1.2649)]
-        done = judge(build_sample(*speeds), build_sample(*speeds, group="now"))
+        done = judge_regression(build_sample(*speeds), build_sample(*speeds, group="now"))
         assert (done.judgement, done.is_blind) == ("no measurable difference", is_blind)
         assert judgement_sentence(done).startswith("PASSED, but inconclusive: ") == is_blind
         document = check_document(done, "baseline.json", 0)
@@ -102,7 +102,7 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
     request = build_request(recipe=build_recipe(measurement={"seconds": 2.0}))
     environment = build_environment(gpus=gpus[1], **versions)
     now = build_sample(*BASE, group="now", environment=environment, request=request)
-    done = judge(base, now)
+    done = judge_regression(base, now)
     assert done.unequal == ()
     assert {(one.name, str(one.a), str(one.b)) for one in done.changed} == {
         ("tfbench", "0.1.0", "0.2.0"),
@@ -131,7 +131,9 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
     ],
 )
 def test_what_must_be_equal_is_named(fields: dict[str, Any], names: list[str]) -> None:
-    unequal = judge(build_sample(*BASE), build_sample(100.0, 101.0, group="now", **fields)).unequal
+    unequal = judge_regression(
+        build_sample(*BASE), build_sample(100.0, 101.0, group="now", **fields)
+    ).unequal
     assert sorted(one.name for one in unequal) == names
 
 
@@ -149,7 +151,9 @@ def test_a_baseline_of_another_backend_is_rejected_whatever_version_it_is_of() -
         (now, then, ("jax", "tensorflow")),
     ):
         assert [
-            (one.a, one.b) for one in judge(first, second).unequal if one.name == "backend"
+            (one.a, one.b)
+            for one in judge_regression(first, second).unequal
+            if one.name == "backend"
         ] == [sides]
 
 
@@ -160,11 +164,11 @@ def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code
     then, now, larger = (
         build_sample(*BASE, model=model) for model in (built("a"), built("b"), built("b", 2000))
     )
-    assert judge(then, now).unequal == ()
-    assert [(one.name, one.a, one.b) for one in judge(then, now).changed] == [
+    assert judge_regression(then, now).unequal == ()
+    assert [(one.name, one.a, one.b) for one in judge_regression(then, now).changed] == [
         ("model_digest", "a", "b")
     ]
-    assert [one.name for one in judge(then, larger).unequal] == ["num_parameters"]
+    assert [one.name for one in judge_regression(then, larger).unequal] == ["num_parameters"]
     runs = [(build_result(model=built(digest)), 100.0) for digest in "ab"]
     with pytest.raises(ComparisonError, match="differ in model_digest"):
         make_sample(runs, group="g")
@@ -172,6 +176,8 @@ def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code
 
 def test_a_check_is_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
     other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
-    done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other))
+    done = judge_regression(
+        build_sample(*BASE), build_sample(*BASE, group="now", environment=other)
+    )
     sections = check_sections(done, "baseline.json", 2, ["2 of 5 runs: the machine swapped."])
     golden("check_80.txt", "\n".join(text(sections, 80)) + "\n")

@@ -11,7 +11,7 @@ import pytest
 
 from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
-from tfbench.analysis.comparison.scaling import Estimate, Scaling, find_scaling
+from tfbench.analysis.comparison.scaling import FigureWithInterval, Scaling, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Mode, resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document
@@ -52,7 +52,7 @@ def scaled(
             )
     values = {
         "keys": [],
-        "settings": [{}],
+        "configurations": [{}],
         "compared": ("global_batch_size",) if is_weak else (),
     } | options
     return compare(briefs, **values)
@@ -81,7 +81,7 @@ def by_modes(kind: str = "gpu") -> Comparison:
             }
             brief = build_brief(speed * factor, parameters=2**21, **own)
             briefs.append(dataclasses.replace(brief, metrics=brief.metrics | metrics))
-    return compare(briefs, keys=[], settings=[{}], compared=("backend",))
+    return compare(briefs, keys=[], configurations=[{}], compared=("backend",))
 
 
 def scaling_of(comparison: Comparison) -> Scaling:
@@ -150,7 +150,7 @@ def test_the_interval_of_the_efficiency_is_that_of_the_speed_up() -> None:
     _, point = scaling_of(scaled({1: (100.0, 100.0), 2: (150.0, 180.0)})).points
     value, low, high = point.speedup
     assert low is not None and high is not None
-    assert point.efficiency == Estimate(value / 2, low / 2, high / 2)
+    assert point.efficiency == FigureWithInterval(value / 2, low / 2, high / 2)
     _, single = scaling_of(scaled({1: (100.0,), 2: (150.0,)})).points
     assert single.speedup == (pytest.approx(1.5), None, None)
     assert single.efficiency == (pytest.approx(0.75), None, None)
@@ -159,7 +159,7 @@ def test_the_interval_of_the_efficiency_is_that_of_the_speed_up() -> None:
 def test_a_number_of_replicas_without_a_speed_is_told_by_the_verdict() -> None:
     setup = "mirrored gpu:0,gpu:1,gpu:2,gpu:3"
     reason = "out of memory: it took 9 GiB"
-    failure = Failure(setting={}, setup=setup, outcome="KILLED", reason=reason)
+    failure = Failure(configuration={}, setup=setup, outcome="KILLED", reason=reason)
     comparison = scaled({1: 960.0, 2: 1536.0}, failures=[failure])
     assert [point.num_devices for point in scaling_of(comparison).points] == [1, 2]
     assert f"{setup} failed: KILLED, {reason}." in find_verdict(comparison)
@@ -170,12 +170,12 @@ def test_other_comparisons_tell_nothing_of_scaling() -> None:
     assert comparison_document(scaled({1: 960.0}), ())["scaling"] is None
     assert find_scaling(scaled(two, baseline="mirrored gpu:0,gpu:1")) is None
     assert (
-        find_scaling(scaled(two, settings=[{}, {"training.intra_op_threads": 1}])) is None
-    )  # several settings
+        find_scaling(scaled(two, configurations=[{}, {"training.intra_op_threads": 1}])) is None
+    )  # several configurations
     assert find_scaling(compare([])) is None
     (row,) = scaled(two).rows
     one, more = (entry.runs for entry in row.entries.values())
-    unlike = {"keys": [], "settings": [{}], "allows_unequal": True}
+    unlike = {"keys": [], "configurations": [{}], "allows_unequal": True}
     assert find_scaling(compare([*one, *more], **unlike)) is not None
     for fields in (
         {"hardware": ["Example CPU 3000", "A faster one"]},

@@ -22,7 +22,7 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import METRICS
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources
 from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
-from tfbench.records.placement import Collective, ExchangeCheck, Spread, StepParts
+from tfbench.records.placement import Collective, ExchangeCheck, ModelLayout, StepParts
 from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text
@@ -172,7 +172,7 @@ def build_measured_run() -> RunResult:
             flops_per_sample=2000,
             training_flops_per_sample=5000,
         ),
-        spread=Spread(
+        spread=ModelLayout(
             variables=(),
             bytes_per_device=(100, 140),
             collectives=(Collective(operation="all-reduce", num=2, num_bytes=1100),),

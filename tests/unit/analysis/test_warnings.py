@@ -20,7 +20,7 @@ from builders import (
     build_span,
     build_usage,
 )
-from tfbench.analysis.run.spans import Evidence
+from tfbench.analysis.run.spans import RunView
 from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
 from tfbench.analysis.run.warnings import (
     CODE,
@@ -52,7 +52,7 @@ SYNTHETIC = DatasetSummary(
 
 def names(result: RunResult) -> list[str]:
     """Returns the names of the warnings that hold of a run, of several GPUs each once."""
-    run = Evidence(result)
+    run = RunView(result)
     return [
         name
         for table in TABLES

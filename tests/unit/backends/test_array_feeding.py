@@ -15,7 +15,7 @@ from tfbench.backends import array_feeding
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError
-from tfbench.records.placement import Part
+from tfbench.records.placement import BatchPart
 
 NUM_SAMPLES = 12
 BATCH = 4
@@ -130,6 +130,6 @@ def test_a_batch_of_a_validation_that_does_not_divide_is_whole_for_every_worker(
 
     feeding = ArrayFeeding()
     feeding.find_mesh = EightDevices
-    batches = feeding.build_validation_dataset(build_splits(), batch_size=8, part=Part(1, 2))
+    batches = feeding.build_validation_dataset(build_splits(), batch_size=8, part=BatchPart(1, 2))
     assert [list(batches[number][1]) for number in range(2)] == [[4, 5, 6, 7], [8, 9, 10, 11]]
     assert sizes == [8, 8, 4, 4]

@@ -15,7 +15,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
     build_validation_dataset,
 )
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, Splits, allocate
-from tfbench.records.placement import Part
+from tfbench.records.placement import BatchPart
 
 # pixels a side
 STORED = 8
@@ -130,7 +130,7 @@ def test_the_parts_of_several_workers_are_together_the_batches_of_one(
     options: dict[str, Any] = {"global_batch_size": 6, "seed": 3, "first_step": 2}
     whole = take(feeding.build_training_dataset(splits, **options), 7)
     parts = [
-        take(feeding.build_training_dataset(splits, **options, part=Part(index, 3)), 7)
+        take(feeding.build_training_dataset(splits, **options, part=BatchPart(index, 3)), 7)
         for index in range(3)
     ]
     assert [len(labels) for _, labels in parts[1]] == [2] * 7
@@ -147,7 +147,7 @@ def test_several_workers_together_evaluate_every_sample_once(
     splits = SOURCES[source](count)
     whole = take(build_validation_dataset(splits, batch_size=6), 9)
     parts = [
-        take(build_validation_dataset(splits, batch_size=6, part=Part(index, 3)), 9)
+        take(build_validation_dataset(splits, batch_size=6, part=BatchPart(index, 3)), 9)
         for index in range(3)
     ]
     assert tuple([len(labels) for _, labels in part] for part in parts) == sizes

@@ -223,7 +223,7 @@ NO_MEMORY = {
 
 @pytest.mark.parametrize("text", NO_MEMORY.get(NAME, ()))
 def test_memory_that_could_not_be_had_is_told_from_other_errors(text: str) -> None:
-    explain = backends.current().explain_exhaustion
+    explain = backends.current().explain_out_of_memory
     kind = RuntimeError
     if NAME == "jax":
         import jax

@@ -225,9 +225,8 @@ def test_as_many_batches_are_drawn_as_are_counted() -> None:
         lambda number: tf.numpy_function(make, [number], tf.int64)
     )
     options = tf.data.Options()
-    options.experimental_optimization.inject_prefetch = (
-        False  # which TensorFlow does where a pipeline has none
-    )
+    # which TensorFlow does where a pipeline has none
+    options.experimental_optimization.inject_prefetch = False
     draw = input_pipeline.compile_draws(batches.with_options(options))
     draw(1)
     draw(5)

@@ -21,8 +21,8 @@ PLOTS = ["samples_per_second.png", "speedup.png"]
 
 
 def speed_of(planned: PlannedRun) -> float | str:
-    """The second setup is half as fast, and runs out of memory in the second setting."""
-    if planned.configuration == (1, 1):
+    """The second setup is half as fast, and runs out of memory in the second configuration."""
+    if planned.cell == (1, 1):
         return "out of memory: it took 9 GiB"
     return (1000.0, 500.0)[planned.setup] * (1 + planned.round_number / 100)
 

@@ -170,7 +170,7 @@ def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
         recipe_name=f"re{EVIL}",
         variations=(Variation(key="model.name", values=("mine:f", "other:f")),),
     )
-    write_sweep(store, plan, lambda planned: f"reason{EVIL}" if planned.setting else 1000.0)
+    write_sweep(store, plan, lambda planned: f"reason{EVIL}" if planned.configuration else 1000.0)
     (record,) = (store.root / "sweeps").glob("*.json")
     planted = {"mine:f": f"mlp{EVIL}", "other:f": f"=1+1|{EVIL}"}
     text = record.read_text()

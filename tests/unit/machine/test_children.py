@@ -55,7 +55,7 @@ def test_settings_stand_in_place_of_the_users_and_none_takes_one_away(
     (in_tmp_path / "told.py").write_text(
         f"import os; print([os.environ.get(n) for n in {names}])", "utf-8"
     )
-    done = children.ask("told", timeout=60, settings={"CHANGED": "2", "TAKEN": None})
+    done = children.ask_child("told", timeout=60, settings={"CHANGED": "2", "TAKEN": None})
     assert done.stdout.strip() == "['2', None, '1']"
 
 

@@ -154,7 +154,7 @@ def report(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str) -> Framewo
     """Returns what becomes of what a process prints that is asked for its devices."""
     done = subprocess.CompletedProcess(["python"], 0, stdout, stderr)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
-    return devices.ask("tensorflow")
+    return devices.ask_framework("tensorflow")
 
 
 def test_a_report_is_read_with_the_last_words_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
             TENSORFLOW,
         ]
     )
-    monkeypatch.setattr(devices, "ask", lambda backend: next(answers))
+    monkeypatch.setattr(devices, "ask_framework", lambda backend: next(answers))
     (tmp_path / "dev").mkdir()
     assert devices.count_gpus(root=tmp_path) == 0
     (tmp_path / "dev" / "nvidia0").touch()

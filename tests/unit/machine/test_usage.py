@@ -38,7 +38,7 @@ def test_measuring_processes_are_told_apart_by_their_run(
         command = ["python", "-m", "tfbench.worker", str(request)]
         processes.append(SimpleNamespace(pid=pid, info={"pid": pid, "cmdline": command}))
     monkeypatch.setattr(psutil, "process_iter", lambda names: processes)
-    assert usage.find_fellows("a") == processes[:2]
+    assert usage.find_peer_processes("a") == processes[:2]
     assert usage.count_other_workers("a") == 1
 
 

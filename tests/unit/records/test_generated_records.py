@@ -22,7 +22,7 @@ from mutations import Mutation, mutate, mutations
 from profile_runs import build_profile_run, write_profile_journal
 from sweeps import TWO_SETUPS, build_plan, write_sweep
 from tfbench.errors import TrackingError
-from tfbench.records.journal import read_run
+from tfbench.records.journal import read_result
 from tfbench.store.briefs import summarize_stored
 from tfbench.store.store import Store
 
@@ -163,7 +163,7 @@ def test_a_round_of_a_profile_that_no_phase_can_be_told_by_is_damage(
     path.write_bytes(data.replace(found.encode(), instead.encode(), 1))
     assert path.read_bytes() != data
     with pytest.raises(TrackingError, match=told):
-        summarize_stored(read_run(path), path)
+        summarize_stored(read_result(path), path)
 
 
 @examples(few=8, many=500)

@@ -17,7 +17,7 @@ from tfbench.records.journal import (
     Journal,
     plain_fields,
     read_records,
-    read_run,
+    read_result,
     replay,
     request_fields,
 )
@@ -237,7 +237,7 @@ def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(
 def test_a_file_that_is_no_journal_is_named(path: Path, content: bytes, message: str) -> None:
     path.write_bytes(content)
     with pytest.raises(TrackingError) as caught:
-        read_run(path)
+        read_result(path)
     assert f"{path}: {message}" in str(caught.value)
 
 

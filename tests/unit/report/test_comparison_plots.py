@@ -72,7 +72,7 @@ def test_a_panel_is_a_network_and_a_line_a_setup() -> None:
 def test_speed_ups_have_their_intervals_and_lie_above_or_below_the_baseline() -> None:
     failures = [
         Failure(
-            setting={WIDTH: [20], BATCH: 128},
+            configuration={WIDTH: [20], BATCH: 128},
             setup=MIRRORED,
             outcome="KILLED",
             reason="out of memory",
@@ -88,7 +88,7 @@ def test_speed_ups_have_their_intervals_and_lie_above_or_below_the_baseline() ->
         (32, pytest.approx(0.5)),
         (64, pytest.approx(2.0)),
     ]
-    (row,) = [row for row in comparison.rows if row.setting == {WIDTH: [10], BATCH: 32}]
+    (row,) = [row for row in comparison.rows if row.configuration == {WIDTH: [10], BATCH: 32}]
     speedup = row.entries[MIRRORED].speedup
     assert speedup and other.points[0][2:] == (speedup.low, speedup.high)
     assert plot.level == (1.0, f"{DEFAULT} (baseline)")
@@ -104,7 +104,7 @@ def test_single_runs_have_no_intervals_and_what_there_is_nothing_of_no_plot() ->
     other = Setup(strategy="one_device", devices=("cpu:0",))
     assert comparison_plots(compare([build_brief(), build_brief(setup=other)])) == ()
     failures = [
-        Failure(setting={BATCH: batch}, setup=DEFAULT, outcome="FAILED", reason="NaN")
+        Failure(configuration={BATCH: batch}, setup=DEFAULT, outcome="FAILED", reason="NaN")
         for batch in (32, 64)
     ]
     assert comparison_plots(compare([], keys=[BATCH], failures=failures)) == ()

@@ -9,7 +9,7 @@ from powered import CARD, GPU, build_powered_run
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.energy import EnergySources, Part
+from tfbench.records.energy import EnergyPart, EnergySources
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_document, comparison_table
 from tfbench.report.run.run_document import run_document
@@ -61,7 +61,7 @@ def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
         for setup in TWO_SETUPS
         for number in (1, 2)
     ]
-    figures: list[tuple[float, list[Part]]] = [
+    figures: list[tuple[float, list[EnergyPart]]] = [
         (20.0, ["package"]),
         (45.0, ["package"]),
         *[(90.0, ["gpu", "package"])] * 2,

@@ -67,7 +67,7 @@ def compared(**fields: Any) -> Comparison:
         for number in (1, 2)
     ]
     reason = "out of memory: it took 9 GiB"
-    failure = Failure(setting={BATCH: 64}, setup=MIRRORED, outcome="KILLED", reason=reason)
+    failure = Failure(configuration={BATCH: 64}, setup=MIRRORED, outcome="KILLED", reason=reason)
     return compare(briefs, keys=[BATCH], failures=[failure])
 
 
@@ -117,7 +117,7 @@ def test_every_text_from_outside_is_escaped() -> None:
     comparison = compared(
         **evil, references=[REFERENCE | {"hardware": EVIL, "source": EVIL, "notes": EVIL}]
     )
-    failure = Failure(setting={BATCH: 64}, setup=EVIL, outcome=EVIL, reason=EVIL)
+    failure = Failure(configuration={BATCH: 64}, setup=EVIL, outcome=EVIL, reason=EVIL)
     comparison = compare(comparison.runs, keys=[BATCH], failures=[failure])
     contents = contents_of(
         comparison,

@@ -13,7 +13,7 @@ from plots import SLOW, build_plot
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import DatasetSummary, RunResult
 from tfbench.report.figures import lines, png, svg, write_plots
-from tfbench.report.plot import Plot, Point, Series, keep_ends
+from tfbench.report.plot import Plot, PlotLine, Point, keep_ends
 from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time, run_plots
 
 PAPER = {"devices": "1 gpu", "source": "A paper"}
@@ -83,7 +83,7 @@ def test_a_plot_is_a_file_and_a_part_of_a_page(
     monkeypatch.setitem(
         sys.modules, "matplotlib.pyplot", None
     )  # which may ask for a display: importing it now fails
-    plot = build_plot(Series("half of 1.23456 < 2", (Point(32, 1.0), Point(64, 2.0))))
+    plot = build_plot(PlotLine("half of 1.23456 < 2", (Point(32, 1.0), Point(64, 2.0))))
     (path,) = write_plots([plot], tmp_path / "plots")
     assert struct.unpack(">I", path.read_bytes()[16:20]) == (1200,)
     assert write_plots([], tmp_path / "none") == [] and not (tmp_path / "none").exists()
@@ -117,12 +117,12 @@ def test_the_picture_says_what_was_compared_and_what_was_found() -> None:
 
 
 def test_a_sweep_over_a_wide_range_has_a_logarithmic_axis_with_a_tick_at_each_value() -> None:
-    wide = Series("wide", tuple(Point(x, 1.0) for x in (1, 8, 1000)))
+    wide = PlotLine("wide", tuple(Point(x, 1.0) for x in (1, 8, 1000)))
     (axes,) = lines(build_plot(wide, is_swept=True)).axes
     assert (axes.get_xscale(), list(axes.get_xticks())) == ("log", [1, 8, 1000])
     (axes,) = lines(build_plot(SLOW, is_swept=True)).axes
     assert (axes.get_xscale(), list(axes.get_xticks())) == ("linear", [32, 64])
-    noisy = Series(
+    noisy = PlotLine(
         "noisy", (Point(32, 100.0, 1.0, 10_000.0), Point(64, 120.0))
     )  # whose interval goes beyond the axis
     (axes,) = lines(build_plot(noisy, scale="logarithmic")).axes
@@ -182,8 +182,8 @@ def test_published_accuracies_stand_beside_those_of_the_same_data() -> None:
 def test_accuracy_by_time_has_a_panel_for_each_setting_and_a_line_for_each_setup() -> None:
     points = ((1.0, 0.5), (2.0, 0.75))
     curves = [
-        AccuracyCurve(setting, setup, points)
-        for setting in ("small", "large")
+        AccuracyCurve(configuration, setup, points)
+        for configuration in ("small", "large")
         for setup in ("a", "b")
     ]
     plot = accuracy_by_time(curves, "mnist_mlp, real data")

@@ -9,20 +9,12 @@ from typing import Any
 import pytest
 
 from builders import build_epoch, build_recipe, build_request, build_result
-from tfbench.records.run import (
-    AS_ASKED_TAG,
-    CHANGED_TAG,
-    Evaluation,
-    Predictions,
-    ResumePoint,
-    RunExit,
-    RunResult,
-    Summary,
-)
+from tfbench.records.run import Evaluation, Predictions, ResumePoint, RunExit, RunResult, Summary
 from tfbench.report.run.header import describe_heads, epoch_lines
 from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import resume_command, run_sections
 from tfbench.report.table import text
+from tfbench.tags import AS_ASKED_TAG, CHANGED_TAG
 
 FINISHED = RunExit(status="FINISHED")
 KILLED = RunExit(status="KILLED", reason="interrupted by SIGINT")

@@ -8,9 +8,10 @@ import pytest
 from builders import build_placement, build_recipe, build_request
 from fake_runs import FakeRuns, Fate
 from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, MeasurementError
-from tfbench.records.run import FAST_TAG, RunRequest, read_fast
+from tfbench.records.run import RunRequest, read_fast
 from tfbench.runs.fast import TRIAL_SECONDS, find_fastest
 from tfbench.runs.run import Run
+from tfbench.tags import FAST_TAG
 
 OFF_DEVICE = DatasetError("training.data_on_device: needs samples that are in memory.")
 

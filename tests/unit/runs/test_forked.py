@@ -21,17 +21,15 @@ from runs import wait_for_the_end_of, wait_until
 from tfbench.errors import MeasurementError, RecipeError
 from tfbench.machine import children
 from tfbench.records.machine import Gpu
-from tfbench.records.run import TRIAL_TAG
-from tfbench.records.sweep import GROUP_TAG, ROUND_TAG, SWEEP_TAG
 from tfbench.runs import forked
 from tfbench.runs.forked import START_VARIABLE, Forked, Forker
+from tfbench.tags import GROUP_TAG, ROUND_TAG, SWEEP_TAG, TRIAL_TAG
 
 Fork = Callable[..., Forked]
 ROUND_1 = {SWEEP_TAG: "abc", ROUND_TAG: "1"}
 WAIT = "import time; time.sleep(60)"
-FOLLOW = (  # ends once the pipe from the parent does, as a worker
-    "import os, sys; os.read(0, 1); os._exit(7)"
-)
+# ends once the pipe from the parent does, as a worker
+FOLLOW = "import os, sys; os.read(0, 1); os._exit(7)"
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from fake_workers import read_journal, wait_for
-from groups import RUN, Fates, ask, measure, start_fakes
+from groups import RUN, Fates, group_request, measure, start_fakes
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe.sections import DistributionConfig
-from tfbench.records.journal import read_run
+from tfbench.records.journal import read_result
 from tfbench.records.machine import Gpu
 from tfbench.records.placement import WorkerRank
 from tfbench.records.run_folder import worker_journal_path
@@ -61,7 +61,7 @@ def end_of(store: Store) -> tuple[str, str]:
 
 def test_all_workers_begin_once_all_are_ready(store: Store, fates: Fates) -> None:
     fates(w2="late")
-    outcome = measure(store, ask(3))
+    outcome = measure(store, group_request(3))
     assert outcome.result.status == "FINISHED"
     path = store.journal_path(RUN)
     started = [wait_for(worker_journal_path(path, index), "started")["time"] for index in range(3)]
@@ -121,7 +121,7 @@ def test_what_goes_wrong_after_the_run_costs_the_last_check_alone(
     result = measure(store).result
     assert result.exit and (result.exit.status, result.exit.reason) == ("FINISHED", "")
     notes = [f"after the measurement, where a last check may be missing: {why}"] if why else []
-    assert [*result.notes] == [*read_run(store.journal_path(RUN)).notes] == notes
+    assert [*result.notes] == [*read_result(store.journal_path(RUN)).notes] == notes
 
 
 class Ended:
@@ -164,7 +164,7 @@ def test_of_several_that_fail_the_one_that_the_others_fail_of_is_named(
     first: Any, second: Any, cause: str
 ) -> None:
     members = [WorkerRank(index=index, num_workers=2, addresses=("a:1",)) for index in range(2)]
-    request = ask(backend="jax")
+    request = group_request(backend="jax")
     both = group.Group(
         [first, second], [dataclasses.replace(request, worker_rank=member) for member in members]
     )
@@ -211,7 +211,7 @@ def test_workers_that_evaluate_may_be_silent_for_as_long_as_the_longest_epoch(
     now = 0.0
     monkeypatch.setattr(group, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
     worker: Any = Trained()
-    alone = group.Group([worker], [ask(1)])
+    alone = group.Group([worker], [group_request(1)])
     for now, kind in ((5000.0, "spans"), (7000.0, "epoch"), (7001.0, "epoch"), (7002.0, "stage")):
         worker._records = [{"kind": kind, "time": now, "name": "evaluates"}]
         alone.read()
@@ -276,10 +276,10 @@ def test_gpus_that_do_not_suffice_are_an_error(
 def test_a_gpu_that_would_stay_idle_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(launch, "read_gpus", lambda: GPUS)
-    launch.require_gpus_in_use(ask(), 4)
+    launch.require_gpus_in_use(group_request(), 4)
     with pytest.raises(
         DeviceError, match=r"4 can be seen here for 2 workers. Start one for each \(--workers 4"
     ):
-        launch.require_gpus_in_use(ask(), 2)
+        launch.require_gpus_in_use(group_request(), 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
-    launch.require_gpus_in_use(ask())
+    launch.require_gpus_in_use(group_request())

@@ -13,7 +13,7 @@ from tfbench.records.run import ModelSummary, RunRequest
 from tfbench.report.run.repeats import repeats_document
 from tfbench.runs.run import Run
 from tfbench.runs.run_maker import RunMaker
-from tfbench.runs.series import RepeatPlan, Series, repeat_run
+from tfbench.runs.series import RepeatPlan, RunSeries, repeat_run
 
 THREE = RepeatPlan(num=3, max_num=3)
 UNTIL_2_PERCENT = RepeatPlan(num=3, max_num=6, precision=0.02)
@@ -21,7 +21,7 @@ UNTIL_2_PERCENT = RepeatPlan(num=3, max_num=6, precision=0.02)
 
 def repeat(
     plan: RepeatPlan, *fates: Fate, **metrics: Callable[[int], float | None]
-) -> tuple[RepeatsSummary, Series]:
+) -> tuple[RepeatsSummary, RunSeries]:
     return repeat_run(build_request(name="mine"), plan, FakeRuns(*fates, **metrics))
 
 

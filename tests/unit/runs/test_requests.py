@@ -11,7 +11,7 @@ from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.records.journal import files_folder
 from tfbench.records.run import ResumePoint, RunExit, RunRequest, RunResult
 from tfbench.report.run.sections import resume_command
-from tfbench.runs.requests import lay_values, new_request, resumed_request
+from tfbench.runs.requests import merge_overrides, new_request, resumed_request
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_run_is_named_after_what_varies(
     )
     first, second = (new_request(recipe, name="mine", data_dir=None) for _ in range(2))
     assert (first.name, first.run_id != second.run_id) == ("mine", True)
-    assert lay_values({"training.backend": "torch"}, backend=backend) == {
+    assert merge_overrides({"training.backend": "torch"}, backend=backend) == {
         "training.backend": backend
     }
 

@@ -12,7 +12,7 @@ from journals import begin_elsewhere, build_sized_result, write_journal
 from tfbench.errors import TrackingError, UnknownNameError
 from tfbench.records.journal import Journal, request_fields
 from tfbench.runs.recovery import recover
-from tfbench.store.liveness import held, is_running
+from tfbench.store.liveness import is_running, run_lock
 from tfbench.store.store import Store
 
 RUN = "0" * 31 + "1"
@@ -122,7 +122,7 @@ def test_leftovers_of_dead_runs_are_removed_and_those_of_others_kept(tmp_path: P
 def test_a_run_goes_on_while_its_lock_is_held_by_whatever_process(tmp_path: Path) -> None:
     path = write_journal(Store(tmp_path), build_sized_result(0))
     assert is_running(path) is False
-    with held(path):
+    with run_lock(path):
         assert is_running(path) is True
     assert is_running(path) is False
     assert not path.with_suffix(".lock").exists()
@@ -136,8 +136,8 @@ def test_the_lock_of_a_run_goes_with_the_process_that_tracks_it_and_not_with_wha
     path = write_journal(Store(tmp_path), build_sized_result(0))
     code = f"""
 import pathlib, subprocess, sys
-from tfbench.store.liveness import held
-with held(pathlib.Path({str(path)!r})):
+from tfbench.store.liveness import run_lock
+with run_lock(pathlib.Path({str(path)!r})):
     child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     print(child.pid, flush=True)
     sys.stdin.read()
@@ -161,6 +161,6 @@ def test_the_lock_of_a_run_that_was_killed_before_its_journal_is_removed_and_one
     killed = store.create_journal("a" * 32)
     starting = store.create_journal("b" * 32)
     killed.with_suffix(".lock").write_text(platform.node(), encoding="utf-8")
-    with held(starting):
+    with run_lock(starting):
         assert recover(store, lambda *_: pytest.fail("nothing is to be sent")) == []
         assert [path.stem for path in store.journals.iterdir()] == ["b" * 32]

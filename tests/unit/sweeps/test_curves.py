@@ -34,7 +34,7 @@ def speeds(curve: Curve) -> dict[int, Any]:
 def test_each_setup_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Path) -> None:
     plan = build_plan(variations=(BATCHES, SIZES))
     found = curves_of(
-        tmp_path, plan, lambda planned: 100.0 * (1 + planned.setting + 10 * planned.setup)
+        tmp_path, plan, lambda planned: 100.0 * (1 + planned.configuration + 10 * planned.setup)
     )
     one, two = (setup.label for setup in TWO_SETUPS)
     assert [(curve.name, curve.place, curve.shade, curve.over) for curve in found] == [
@@ -56,10 +56,10 @@ def test_each_setup_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Pa
 
 
 def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(tmp_path: Path) -> None:
-    faster = {0: (100.0, 50.0), 1: (100.0, 200.0)}  # by setting: half as fast, then twice
+    faster = {0: (100.0, 50.0), 1: (100.0, 200.0)}  # by configuration: half as fast, then twice
     plan = build_plan(num_rounds=1)
     first, second = curves_of(
-        tmp_path, plan, lambda planned: faster[planned.setting][planned.setup]
+        tmp_path, plan, lambda planned: faster[planned.configuration][planned.setup]
     )
     assert speeds(second) == {32: 50.0, 64: 200.0}
     assert all(

@@ -20,7 +20,9 @@ from tfbench.sweeps.plan import new_plan
 
 def test_every_point_comes_once_a_round_and_its_setups_take_turns_at_being_first() -> None:
     planned_runs = list_planned_runs(build_plan())
-    order = [(planned.round_number, planned.setting, planned.setup) for planned in planned_runs]
+    order = [
+        (planned.round_number, planned.configuration, planned.setup) for planned in planned_runs
+    ]
     assert order[:4] == [(1, 0, 0), (1, 0, 1), (1, 1, 1), (1, 1, 0)]
     assert order[4:] == [(2, 0, 1), (2, 0, 0), (2, 1, 0), (2, 1, 1)]
     assert [planned.number for planned in planned_runs] == list(range(8))
@@ -30,9 +32,11 @@ def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_roun
     batches = Variation(key="training.global_batch_size", values=(8, 16, 32, 64, 128))
     plan = build_plan(variations=(batches,), setups=TWO_SETUPS[:1], time_budget_seconds=60.0)
     order = [0, 4, 0, 4, 2, 2, 1, 3, 1, 3]
-    assert [planned.setting for planned in list_planned_runs(plan)] == order
+    assert [planned.configuration for planned in list_planned_runs(plan)] == order
     refined = dataclasses.replace(plan, refinement=Refinement(num_first=5, most=2))
-    assert [planned.setting for planned in list_planned_runs(add_values(refined, [33, 65]))] == [
+    assert [
+        planned.configuration for planned in list_planned_runs(add_values(refined, [33, 65]))
+    ] == [
         *order,
         5,
         5,

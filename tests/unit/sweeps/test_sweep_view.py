@@ -44,7 +44,7 @@ def speed_of(planned: PlannedRun) -> float | str:
 
     One run of it is killed.
     """
-    if (planned.setting, planned.setup, planned.round_number) == (1, 1, 2):
+    if (planned.configuration, planned.setup, planned.round_number) == (1, 1, 2):
         return "out of memory"
     return 1200.0 if planned.setup == 0 else 1200.0 / (1 + planned.round_number)
 

@@ -15,7 +15,7 @@ from fake_runs import FakeMaker, FakeRuns
 from journals import write_journal
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import DatasetError, DeviceError, RecipeError
-from tfbench.records.journal import read_run
+from tfbench.records.journal import read_result
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit
 from tfbench.records.sweep import PlannedRunResult, list_planned_runs
@@ -60,7 +60,7 @@ def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_mac
     plan = build_plan(setups=setups, num_rounds=1)
     found = list_tasks(plan)
     tasks = [
-        (task.setting, task.machine, sorted(planned.setup for planned in task.runs))
+        (task.configuration, task.machine, sorted(planned.setup for planned in task.runs))
         for task in found
     ]
     assert tasks[:3] == [(0, "", [0, 1]), (0, "a", [2]), (0, "b", [3, 4])]
@@ -122,7 +122,9 @@ def test_a_run_that_is_rejected_in_a_task_leaves_a_journal_of_two_lines(
     (path,) = [
         path for path in store.journals.glob("*.jsonl") if len(path.read_bytes().splitlines()) == 2
     ]
-    assert read_run(path).exit == RunExit(status="FAILED", reason="rejected: gpu:7: there is none.")
+    assert read_result(path).exit == RunExit(
+        status="FAILED", reason="rejected: gpu:7: there is none."
+    )
     home = Store(tmp_path / "home")
     with new_log(home, PLAN):
         pass

@@ -68,7 +68,8 @@ def test_span_ends_once_fifty_milliseconds_have_passed_with_one_synchronization(
     run.clock.begin_epoch(1)
     run.steps(
         6
-        # seen at 10 | 30 59 60 (50 ms after 10: cut, read 61) | 80 130 (69 ms after 61: cut, read 131)
+        # seen at 10 | 30 59 60 (50 ms after 10: cut, read 61) | 80 130 (69 ms after 61: cut, read
+        # 131)
     )
     assert run.cuts == [(1, 1, 1), (1, 2, 4), (1, 5, 6)]
     assert [span.seconds for span in run.spans] == pytest.approx([0.010, 0.051, 0.070])

@@ -12,10 +12,11 @@ from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.backend_support import COMPILER_KEY, title_of
 from tfbench.recipe.sections import CostConfig, Reference
-from tfbench.records.energy import Part
+from tfbench.records.energy import EnergyPart
 from tfbench.records.run import RunResult, Summary
-from tfbench.records.sweep import AGAIN, BACKEND_KEY, BATCH_KEY, SETUP_TAG, SWEEP_TAG, label_setup
+from tfbench.records.sweep import AGAIN, BACKEND_KEY, BATCH_KEY, label_setup
 from tfbench.schema import Timestamp, table_of
+from tfbench.tags import SETUP_TAG, SWEEP_TAG
 
 FORMAT_VERSION = 3
 
@@ -52,7 +53,7 @@ class RunBrief:
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
     cost: Annotated[dict[str, Any], table_of(CostConfig)] = dataclasses.field(default_factory=dict)
-    energy_parts: list[Part] = dataclasses.field(
+    energy_parts: list[EnergyPart] = dataclasses.field(
         default_factory=list
     )  # of the machine, that its energy is of
 
@@ -227,7 +228,7 @@ def name_alone(brief: RunBrief) -> str:
 
 
 def choose_hosts(runs: Mapping[str, Sequence[RunBrief]]) -> dict[str, str]:
-    """Returns for each setup of a setting the host whose runs count.
+    """Returns for each setup of a configuration the host whose runs count.
 
     Setups are compared within a machine: those that name the same one, or none, get the host that
     most of them ran on; of several the one with most runs, then that of the newest run. A setup

@@ -27,16 +27,16 @@ from tfbench.analysis.comparison.intervals import (
 )
 from tfbench.analysis.comparison.judging import Runs, Speedup, judge_family
 from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value, round_of
+from tfbench.records.sweep import BATCH_KEY, describe_configuration, format_value, round_of
 
 _NUM_NAMED = 3  # settings that a sentence names; of more it has the number, and the table the rest
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """A configuration that has no speed: under which setting and setup, how it ended and why."""
+    """A configuration under a setup that has no speed: which ones, how it ended and why."""
 
-    setting: dict[str, Any]
+    configuration: dict[str, Any]
     setup: str
     outcome: str
     reason: str
@@ -44,7 +44,7 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One setting under one setup; no speed: `outcome` and `reason` say why.
+    """One configuration under one setup; no speed: `outcome` and `reason` say why.
 
     `speed` is the geometric mean over the runs, as in the ratios of speed-ups and at the center of
     intervals.
@@ -71,7 +71,7 @@ class Entry:
     def measured(self) -> Runs:
         """Its runs, to be judged.
 
-        In rounds of their machine, and with the scatter of other settings there.
+        In rounds of their machine, and with the scatter of other configurations there.
         """
         rounds = [round_of(run.tags) for run in self.runs]
         return Runs(
@@ -122,9 +122,9 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One setting under every setup."""
+    """One configuration under every setup."""
 
-    setting: dict[str, Any]  # of the keys that tell rows apart
+    configuration: dict[str, Any]  # of the keys that tell rows apart
     num_parameters: int | None
     global_batch_size: int | None  # None: not known, or not the same under every setup
     entries: dict[str, Entry]  # by setup
@@ -158,7 +158,7 @@ class Comparison:
 
 @dataclasses.dataclass(slots=True)
 class _Cell:
-    """What there is of one setting under one setup."""
+    """What there is of one configuration under one setup."""
 
     runs: list[RunBrief] = dataclasses.field(default_factory=list)
     failures: list[Failure] = dataclasses.field(default_factory=list)
@@ -168,7 +168,7 @@ def compare(
     briefs: Sequence[RunBrief],
     *,
     keys: Sequence[str] | None = None,
-    settings: Sequence[Mapping[str, Any]] = (),
+    configurations: Sequence[Mapping[str, Any]] = (),
     setups: Sequence[str] | None = None,
     baseline: str | None = None,
     failures: Iterable[Failure] = (),
@@ -180,8 +180,8 @@ def compare(
     Args:
         briefs: Runs that are over, of one recipe or of several that are to be compared.
         keys: Dotted keys that tell rows apart; None: all in which the runs differ.
-        settings: The rows, in their order; others, and all without it, come by network size and
-            batch size.
+        configurations: The rows, in their order; others, and all without it, come by network size
+            and batch size.
         setups: The columns, in their order; None: as they come.
         baseline: The setup that others are compared with; None: the first.
         failures: Configurations without a speed that have no run, or none that tells why.
@@ -210,19 +210,21 @@ def compare(
     chosen = baseline if baseline in setups else (setups[0] if setups else "")
     grid: dict[str, tuple[dict[str, Any], dict[str, _Cell]]] = {}
 
-    def cells_of(setting: Mapping[str, Any]) -> dict[str, _Cell]:
-        name = json.dumps(setting, default=str)  # values may be lists; 1, 1.0 and true are three
-        return grid.setdefault(name, (dict(setting), {setup: _Cell() for setup in setups}))[1]
+    def cells_of(configuration: Mapping[str, Any]) -> dict[str, _Cell]:
+        name = json.dumps(
+            configuration, default=str
+        )  # values may be lists; 1, 1.0 and true are three
+        return grid.setdefault(name, (dict(configuration), {setup: _Cell() for setup in setups}))[1]
 
-    for setting in settings:
-        cells_of(setting)
+    for configuration in configurations:
+        cells_of(configuration)
     num_planned = len(grid)
     for brief in measured:
         cells_of({key: brief.settings.get(key) for key in keys})[names[brief.run_id]].runs.append(
             brief
         )
     for failure in failed:
-        cells_of(failure.setting)[failure.setup].failures.append(failure)
+        cells_of(failure.configuration)[failure.setup].failures.append(failure)
     by_recipe = {brief.recipe: brief.references for brief in briefs}
     published = [one for references in by_recipe.values() for one in references]
     made = [_make_row(*place, chosen, compared, allows_unequal) for place in grid.values()]
@@ -245,7 +247,7 @@ def compare(
 
 
 def _make_row(
-    setting: dict[str, Any],
+    configuration: dict[str, Any],
     cells: Mapping[str, _Cell],
     baseline: str,
     compared: Collection[str],
@@ -266,9 +268,9 @@ def _make_row(
     sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
     batches = {entry.global_batch_size for entry in entries.values()} - {None}
     return Row(
-        setting=setting,
+        configuration=configuration,
         num_parameters=next((int(size) for size in sizes if size is not None), None),
-        global_batch_size=batches.pop() if len(batches) == 1 else setting.get(BATCH_KEY),
+        global_batch_size=batches.pop() if len(batches) == 1 else configuration.get(BATCH_KEY),
         entries=entries,
     )
 
@@ -298,7 +300,7 @@ def _make_entry(setup: str, cell: _Cell, host: str, allows_unequal: bool) -> Ent
 
 
 def _judge(rows: Sequence[Row], baseline: str, allows_unequal: bool) -> list[Row]:
-    """Puts in the speed-ups over the baseline, of all settings and setups at once."""
+    """Puts in the speed-ups over the baseline, of all configurations and setups at once."""
     places = [
         (place, setup)
         for place, row in enumerate(rows)
@@ -342,12 +344,12 @@ def _failure_of(brief: RunBrief, keys: Sequence[str], setup: str) -> Failure | N
     if brief.speed:
         return None
     reason = brief.reason or "no steady steps were measured"
-    setting = {key: brief.settings.get(key) for key in keys}
-    return Failure(setting=setting, setup=setup, outcome=brief.status, reason=reason)
+    configuration = {key: brief.settings.get(key) for key in keys}
+    return Failure(configuration=configuration, setup=setup, outcome=brief.status, reason=reason)
 
 
 def _row_order(row: Row) -> tuple[float, float, str]:
-    return row.num_parameters or 0.0, row.global_batch_size or 0.0, repr(row.setting)
+    return row.num_parameters or 0.0, row.global_batch_size or 0.0, repr(row.configuration)
 
 
 def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
@@ -357,14 +359,16 @@ def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
     """
     keys = comparison.keys
     noun = "batch sizes" if keys == (BATCH_KEY,) else "configurations"
-    if not rows[0].setting:
+    if not rows[0].configuration:
         return ""
     if len(rows) == len(comparison.rows) > 1:
         return f" at both {noun}" if len(rows) == 2 else f" at all {len(rows)} {noun}"
     if len(rows) > _NUM_NAMED or (len(rows) > 1 and len(keys) > 1):
         return f" at {len(rows)} of {len(comparison.rows)} {noun}"
     own = BATCH_KEY if BATCH_KEY in keys else keys[-1]
-    values = ", ".join(format_value(row.setting.get(own)) for row in rows)
-    block = describe_setting({key: value for key, value in rows[0].setting.items() if key != own})
+    values = ", ".join(format_value(row.configuration.get(own)) for row in rows)
+    block = describe_configuration(
+        {key: value for key, value in rows[0].configuration.items() if key != own}
+    )
     at = f"batch {values}" if own == BATCH_KEY else f"{own.rpartition('.')[2]}={values}"
     return f" at {at}{f' with {block}' if block else ''}"

@@ -69,15 +69,15 @@ def find_crossover(comparison: Comparison, second: str) -> Crossover:
     setups = (comparison.baseline, second)
     points: dict[int, Speedup] = {}
     failures: dict[int, str] = {}
-    for row in sorted(comparison.rows, key=lambda row: value_of(row.setting[key])):
+    for row in sorted(comparison.rows, key=lambda row: value_of(row.configuration[key])):
         entries = [row.entries[setup] for setup in setups]
         failed = [entry for entry in entries if entry.outcome not in ("FINISHED", "MISSING")]
         if failed:
-            failures[value_of(row.setting[key])] = (
+            failures[value_of(row.configuration[key])] = (
                 f"{failed[0].setup}: {failed[0].outcome}: {failed[0].reason}"
             )
         elif speedup := entries[1].speedup:
-            points[value_of(row.setting[key])] = speedup
+            points[value_of(row.configuration[key])] = speedup
     unequal = next(
         (row.entries[second].unequal for row in comparison.rows if row.entries[second].unequal), ()
     )

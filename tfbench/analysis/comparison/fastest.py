@@ -1,4 +1,4 @@
-"""Which of several setups is the fastest at each setting, and which to use where."""
+"""Which of several setups is the fastest at each configuration, and which to use where."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,12 +7,12 @@ from typing import NamedTuple
 from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.equality import find_unequal_settings
 from tfbench.analysis.comparison.judging import judge_family
-from tfbench.records.sweep import BATCH_KEY, describe_setting
+from tfbench.records.sweep import BATCH_KEY, describe_configuration
 from tfbench.wording import join_words
 
 
-class Standing(NamedTuple):
-    """What is known of the fastest setup at one setting.
+class Ranking(NamedTuple):
+    """What is known of the fastest setup at one configuration.
 
     `fastest` are the setups than which none is measurably faster: one, or several between which the
     runs do not decide; none where a setup is still to be measured, or setups differ in what must be
@@ -23,7 +23,7 @@ class Standing(NamedTuple):
     fastest: tuple[str, ...]
 
 
-def find_standings(comparison: Comparison) -> list[Standing]:
+def rank_setups(comparison: Comparison) -> list[Ranking]:
     """Returns for each row which setup is the fastest.
 
     All pairs of setups are judged as one family, so that the answer is the same whichever setup is
@@ -52,7 +52,7 @@ def find_standings(comparison: Comparison) -> list[Standing]:
             for setup in row.entries
             if setup in rivals[index] and (index, setup) not in slower
         ]
-        found.append(Standing(row, () if lacks_one else tuple(unbeaten)))
+        found.append(Ranking(row, () if lacks_one else tuple(unbeaten)))
     return found
 
 
@@ -82,7 +82,7 @@ def _find_rivals(row: Row, comparison: Comparison) -> list[str]:
 def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Says which setup to use where.
 
-    Nothing where settings are of several machines, or none is fastest.
+    Nothing where configurations are of several machines, or none is fastest.
     """
     hosts = {
         frozenset(entry.host for entry in row.entries.values() if entry.runs)
@@ -95,7 +95,7 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[s
         or (len(comparison.setups) == 2 and len(rows) < 2)
     ):
         return
-    standings = [one for one in find_standings(comparison) if one.row in rows]
+    standings = [one for one in rank_setups(comparison) if one.row in rows]
     clear = [one for one in standings if len(one.fastest) == 1]
     if not clear:
         if len(standings) == 1 and 1 < len(standings[0].fastest) < len(comparison.setups):
@@ -108,10 +108,10 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[s
         where = " everywhere" if len(standings) > 1 else ""
         yield f"Use {names[clear[0].fastest[0]]}{where}."
         return
-    networks: dict[str, list[Standing]] = {}
+    networks: dict[str, list[Ranking]] = {}
     for one in sorted(standings, key=lambda one: one.row.global_batch_size or 0):
-        rest = {key: value for key, value in one.row.setting.items() if key != BATCH_KEY}
-        networks.setdefault(describe_setting(rest), []).append(one)
+        rest = {key: value for key, value in one.row.configuration.items() if key != BATCH_KEY}
+        networks.setdefault(describe_configuration(rest), []).append(one)
     texts: dict[str, list[str]] = {}
     for network, own in networks.items():
         if any(len(one.fastest) == 1 for one in own):
@@ -124,7 +124,7 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[s
         )
 
 
-def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> str:
+def _by_batch_size(standings: Sequence[Ranking], names: Mapping[str, str]) -> str:
     """Says what to use at which batch sizes, and where the runs do not decide."""
     uses = dict[str, list[str]]()
     open_at = list[str]()

@@ -140,7 +140,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Estimate:
+class VarianceEstimate:
     """A variance of logarithms, and how many degrees of freedom it rests on; 0.
 
     Nothing is known.
@@ -154,12 +154,12 @@ class Estimate:
         """Half of the interval, by Student's t."""
         return t_quantile(self.degrees_of_freedom) * math.sqrt(self.variance)
 
-    def times(self, weight: float) -> "Estimate":
+    def times(self, weight: float) -> "VarianceEstimate":
         """Returns the variance of a mean, or of another weighted value."""
-        return Estimate(self.variance * weight, self.degrees_of_freedom)
+        return VarianceEstimate(self.variance * weight, self.degrees_of_freedom)
 
 
-UNKNOWN = Estimate(0.0, 0.0)
+UNKNOWN = VarianceEstimate(0.0, 0.0)
 
 # Of so many normal values without the one farthest off: the share of the variance that is left in
 # the mean, and the degrees of freedom of what is left; `benchmarks/judging.py --shares` simulates
@@ -176,14 +176,14 @@ _WITHOUT_FARTHEST = {
 }
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float]) -> VarianceEstimate:
     """Returns the variance about the values' own mean; of a single one, nothing is known."""
     if len(values) < 2:
         return UNKNOWN
-    return Estimate(statistics.variance(values), len(values) - 1)
+    return VarianceEstimate(statistics.variance(values), len(values) - 1)
 
 
-def estimate_without_farthest(values: Sequence[float]) -> Estimate:
+def estimate_without_farthest(values: Sequence[float]) -> VarianceEstimate:
     """Returns the variance of all values but the one farthest off.
 
     So one disturbed run does not count.
@@ -195,10 +195,12 @@ def estimate_without_farthest(values: Sequence[float]) -> Estimate:
         return estimate(values)
     share, degrees = _WITHOUT_FARTHEST[len(values)]
     ordered = sorted(values)
-    return Estimate(min(map(statistics.variance, (ordered[1:], ordered[:-1]))) / share, degrees)
+    return VarianceEstimate(
+        min(map(statistics.variance, (ordered[1:], ordered[:-1]))) / share, degrees
+    )
 
 
-def merge_estimates(estimates: Sequence[Estimate]) -> Estimate:
+def merge_estimates(estimates: Sequence[VarianceEstimate]) -> VarianceEstimate:
     """Returns several estimates of one variance as one.
 
     Their mean, weighed by degrees of freedom.
@@ -206,19 +208,21 @@ def merge_estimates(estimates: Sequence[Estimate]) -> Estimate:
     degrees = sum(one.degrees_of_freedom for one in estimates)
     if not degrees:
         return UNKNOWN
-    return Estimate(
+    return VarianceEstimate(
         sum(one.variance * one.degrees_of_freedom for one in estimates) / degrees, degrees
     )
 
 
-def add_estimates(terms: Sequence[tuple[Estimate, float]]) -> Estimate:
+def add_estimates(terms: Sequence[tuple[VarianceEstimate, float]]) -> VarianceEstimate:
     """Returns a weighted sum of estimates, with Welch's degrees of freedom."""
     if not all(known.degrees_of_freedom for known, _ in terms):
         return UNKNOWN
     shares = [(known.times(weight).variance, known.degrees_of_freedom) for known, weight in terms]
     total = sum(share for share, _ in shares)
     spent = sum(share**2 / degrees for share, degrees in shares)
-    return Estimate(total, total**2 / spent if spent else sum(degrees for _, degrees in shares))
+    return VarianceEstimate(
+        total, total**2 / spent if spent else sum(degrees for _, degrees in shares)
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,19 +5,20 @@ ratio of each of these; otherwise the geometric means of all runs of either. One
 counts as one.
 
 **By which variance.** That of the rounds' ratios, or of either setup's runs, is estimated twice:
-from the runs themselves, and with what the comparison's other settings show. Since settings scatter
-unlike each other, those count little: *alone* they fill up to `LEAST` degrees of freedom,
-*together* they count for `MOST_BORROWED` at most. Each lends what its runs show without the
-farthest of them, so that a disturbed run hides no difference elsewhere. Neither estimate is less
-than what the runs themselves show. The interval is Student's t (Welch's where either setup has a
-variance of its own) by whichever is wider, so that it holds for a noisy setting, too. A single run
-is judged by the other settings of its setup, and else not at all.
+from the runs themselves, and with what the comparison's other configurations show. Since
+configurations scatter unlike each other, those count little: *alone* they fill up to `LEAST`
+degrees of freedom, *together* they count for `MOST_BORROWED` at most. Each lends what its runs show
+without the farthest of them, so that a disturbed run hides no difference elsewhere. Neither
+estimate is less than what the runs themselves show. The interval is Student's t (Welch's where
+either setup has a variance of its own) by whichever is wider, so that it holds for a noisy
+configuration, too. A single run is judged by the other configurations of its setup, and else not at
+all.
 
-**How many times.** A comparison over many settings asks many questions: it calls faster or slower
-what Holm's correction leaves of them by the variance *together*, and what its own interval
+**How many times.** A comparison over many configurations asks many questions: it calls faster or
+slower what Holm's correction leaves of them by the variance *together*, and what its own interval
 supports. So at most about one comparison of equals in twenty says anything false, also where
-settings scatter unlike each other. The interval beside each ratio stays that of the one question;
-where it alone excludes 1, the difference is suggested, and no more.
+configurations scatter unlike each other. The interval beside each ratio stays that of the one
+question; where it alone excludes 1, the difference is suggested, and no more.
 
 **Between machines.** Each was measured in a session or a few, and its level drifts from one session
 to the next, which runs of one session do not show. So the ratio of two machines has the variance of
@@ -26,9 +27,9 @@ two levels on top.
 What this costs and finds is simulated in `benchmarks/judging.py`.
 
 Sources: Welch, "The generalization of 'Student's' problem when several different population
-variances are involved" (Biometrika 1947); Holm (1979), see `intervals`; what settings lend each
-other: Smyth, "Linear models and empirical Bayes methods for assessing differential expression in
-microarray experiments" (2004), with a fixed prior weight here; a scatter without the farthest
+variances are involved" (Biometrika 1947); Holm (1979), see `intervals`; what configurations lend
+each other: Smyth, "Linear models and empirical Bayes methods for assessing differential expression
+in microarray experiments" (2004), with a fixed prior weight here; a scatter without the farthest
 value: Rousseeuw, "Multivariate estimation with high breakdown point" (1985); what may be called
 equal: Schuirmann, "A comparison of the two one-sided tests procedure and the power approach"
 (1987).
@@ -42,7 +43,7 @@ from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.intervals import (
     CONFIDENCE,
-    Estimate,
+    VarianceEstimate,
     add_estimates,
     estimate,
     estimate_without_farthest,
@@ -58,9 +59,9 @@ Finding = Literal["faster", "slower", "no measurable difference", "too noisy to 
 EQUAL_WITHIN = 1.25
 
 ALPHA = 1 - CONFIDENCE
-# Simulated: with more borrowed, tables whose settings scatter unlike each other are wrong too
-# often; with less, less is found. With a higher least, the intervals of noisy settings hold too
-# rarely.
+# Simulated: with more borrowed, tables whose configurations scatter unlike each other are wrong too
+# often; with less, less is found. With a higher least, the intervals of noisy configurations hold
+# too rarely.
 MOST_BORROWED = 5.5
 LEAST = 2.75
 # By which the level of a machine scatters between sessions: 2 % on a quiet machine, more on a
@@ -73,8 +74,8 @@ _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 class Speedup:
     """The second setup's speed over the first's, and what may be said of it.
 
-    `low` and `high` bound the ratio of this one setting, by all that is known of how runs scatter;
-    None: nothing is. `judgement` is what the whole family of comparisons supports.
+    `low` and `high` bound the ratio of this one configuration, by all that is known of how runs
+    scatter; None: nothing is. `judgement` is what the whole family of comparisons supports.
     """
 
     ratio: float
@@ -83,7 +84,7 @@ class Speedup:
     num: int  # of rounds, or of the runs of the setup that has fewer
     is_paired: bool  # by rounds in which both were run
     degrees_of_freedom: float
-    p_value: float | None  # of this one setting
+    p_value: float | None  # of this one configuration
     family_p_value: float | None
     num_family: int  # comparisons that were judged together
     judgement: Judgement
@@ -93,12 +94,12 @@ class Speedup:
 
     @property
     def excludes_one(self) -> bool:
-        """Whether the interval of this one setting excludes that the setups are equally fast."""
+        """Whether the interval of this configuration excludes equal speeds."""
         return self.p_value is not None and self.p_value <= ALPHA
 
     @property
     def is_suggested(self) -> bool:
-        """Whether the interval of this one setting says what the family does not support."""
+        """Whether the interval of this one configuration says what the family does not support."""
         return self.excludes_one and self.judgement == "no measurable difference"
 
     @property
@@ -142,7 +143,7 @@ def describe_ratio(one: Speedup) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Runs:
-    """Runs of one setup at one setting, alike in all but their process.
+    """Runs of one setup at one configuration, alike in all but their process.
 
     `speeds` are positive, in any unit, all of the machine `host`. `rounds` says for each run in
     which round of which sweep it took its turn, None if in none; runs of both setups pair where
@@ -164,13 +165,13 @@ class Runs:
 
 
 class _Known(NamedTuple):
-    """A variance, about by what these runs show alone, and together with the other settings."""
+    """A variance by these runs alone, and together with other configurations."""
 
-    alone: Estimate
-    together: Estimate
+    alone: VarianceEstimate
+    together: VarianceEstimate
 
 
-_LEVEL_VARIANCE = Estimate(SESSION_SCATTER**2, 1e9)  # known, not estimated
+_LEVEL_VARIANCE = VarianceEstimate(SESSION_SCATTER**2, 1e9)  # known, not estimated
 _LEVEL = _Known(_LEVEL_VARIANCE, _LEVEL_VARIANCE)
 
 
@@ -200,7 +201,7 @@ class _Difference:
         )
 
 
-def judge(first: Runs, second: Runs) -> Speedup:
+def judge_pair(first: Runs, second: Runs) -> Speedup:
     """Says how fast the second of two setups is beside the first.
 
     It is the only question asked, so that nothing is corrected for others.
@@ -230,13 +231,15 @@ def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
 
 
 class _Pools:
-    """What the settings of a comparison say of each other.
+    """What the configurations of a comparison say of each other.
 
     How runs of one setup scatter, or ratios of two setups.
     """
 
     def __init__(self, pairs: Sequence[tuple[Runs, Runs]]) -> None:
-        self._known: dict[Hashable, list[tuple[Estimate, Estimate]]] = {}  # of its own, and to lend
+        self._known: dict[
+            Hashable, list[tuple[VarianceEstimate, VarianceEstimate]]
+        ] = {}  # of its own, and to lend
         seen: set[Runs] = set()
         for first, second in pairs:
             ratios = _ratios(first, second)
@@ -255,7 +258,7 @@ class _Pools:
             (estimate(values), estimate_without_farthest(values))
         )
 
-    def settle(self, name: Hashable, own: Estimate) -> _Known:
+    def settle(self, name: Hashable, own: VarianceEstimate) -> _Known:
         """Returns the variances to judge by, of a setup or a pair of setups.
 
         `own` is of the runs themselves, which the pool holds, too.
@@ -268,9 +271,11 @@ class _Pools:
         known = []
         for most in (max(0.0, LEAST - own.degrees_of_freedom), MOST_BORROWED):
             merged = merge_estimates(
-                [own, Estimate(lent.variance, min(lent.degrees_of_freedom, most))]
+                [own, VarianceEstimate(lent.variance, min(lent.degrees_of_freedom, most))]
             )
-            known.append(Estimate(max(merged.variance, own.variance), merged.degrees_of_freedom))
+            known.append(
+                VarianceEstimate(max(merged.variance, own.variance), merged.degrees_of_freedom)
+            )
         return _Known(*known)
 
 
@@ -316,7 +321,7 @@ def _logs(runs: Runs) -> list[float]:
     return [math.log(speed) for speed in runs.speeds]
 
 
-def _p_value(value: float, squared_error: Estimate) -> float | None:
+def _p_value(value: float, squared_error: VarianceEstimate) -> float | None:
     """Returns how often chance alone gives a value as far from 0, by Student's t.
 
     None if nothing tells.
@@ -372,7 +377,7 @@ def _describe(
     )
 
 
-def _widest(errors: Iterable[Estimate]) -> tuple[float, float]:
+def _widest(errors: Iterable[VarianceEstimate]) -> tuple[float, float]:
     """Returns the half-width of the widest interval, and its degrees of freedom.
 
     The estimates are all of one variance.

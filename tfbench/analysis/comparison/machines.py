@@ -15,14 +15,14 @@ from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, descr
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
 from tfbench.analysis.comparison.judging import SESSION_SCATTER
 from tfbench.analysis.run.cost import SECONDS_PER_HOUR
-from tfbench.records.energy import Part
+from tfbench.records.energy import EnergyPart
 from tfbench.records.settings import MachineSettings
 from tfbench.wording import join_words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class MachineSetup:
-    """A setting under a setup on one machine; a figure that not every run of it has is None.
+    """A configuration under a setup on one machine; a figure that not every run of it has is None.
 
     An epoch is its training steps at that speed.
     """
@@ -47,7 +47,7 @@ Measure = Callable[[MachineSetup], float | None]  # of which less is better
 
 
 def list_setups(comparison: Comparison) -> list[MachineSetup]:
-    """Returns for each setting what its machines have, the fastest of each first.
+    """Returns for each configuration what its machines have, the fastest of each first.
 
     Nothing where all runs are of one.
     """
@@ -72,7 +72,7 @@ def bare_setup(entry: Entry) -> str:
 
 
 def machine_sentences(comparison: Comparison) -> Iterator[str]:
-    """Yields a sentence a measure: which machine has the best figure, for which settings."""
+    """Yields a sentence a measure: which machine has the best figure, for which configurations."""
     setups = list_setups(comparison)
     measures: tuple[tuple[str, Measure, Callable[[MachineSetup], object]], ...] = (
         ("Fastest machine", lambda one: one.entry.step_seconds, lambda one: None),
@@ -108,7 +108,7 @@ def spans_machines(comparison: Comparison) -> bool:
 def machine_caveats(comparison: Comparison) -> Iterator[str]:
     """Yields caveats on machines' versions, drifting levels and mixed hosts.
 
-    Hosts are mixed where settings that name none ran on several.
+    Hosts are mixed where configurations that name none ran on several.
     """
     differing = []
     for name in VERSIONS:
@@ -218,7 +218,7 @@ def samples_per_joule(entry: Entry) -> float | None:
     return statistics.geometric_mean(known) if is_known else None
 
 
-def energy_parts(entry: Entry) -> tuple[Part, ...]:
+def energy_parts(entry: Entry) -> tuple[EnergyPart, ...]:
     """Returns what of the machine the energy of an entry is of.
 
     Nothing if it has none, or its runs are of several.

@@ -29,7 +29,7 @@ class FigurePair:
     Ours hold no validation.
     """
 
-    setting: dict[str, Any]
+    configuration: dict[str, Any]
     setup: str
     hardware: tuple[str, ...]
     ours: float
@@ -101,7 +101,9 @@ def _match(
                 others.append(other)
             elif entry.speed and theirs:
                 hardware = tuple(dict.fromkeys(name for run in entry.runs for name in run.hardware))
-                pairs.append(FigurePair(row.setting, entry.setup, hardware, entry.speed, theirs))
+                pairs.append(
+                    FigurePair(row.configuration, entry.setup, hardware, entry.speed, theirs)
+                )
     nearest = sorted(others, key=len)[:1]
     reason = f"you used {', '.join(nearest[0])}" if nearest else "no speed was measured"
     return ReferenceMatch(reference=reference, pairs=tuple(pairs), reason="" if pairs else reason)

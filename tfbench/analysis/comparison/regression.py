@@ -16,8 +16,7 @@ from tfbench.analysis.comparison.equality import (
     run_settings,
 )
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.judging import Runs, Speedup
-from tfbench.analysis.comparison.judging import judge as judge_runs
+from tfbench.analysis.comparison.judging import Runs, Speedup, judge_pair
 from tfbench.errors import ComparisonError
 from tfbench.records.run import RunResult
 from tfbench.schema import PositiveNumber, Text, schema
@@ -163,7 +162,7 @@ def require_enough(baseline: SpeedSample, num: int) -> None:
         )
 
 
-def judge(
+def judge_regression(
     baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAULT_FAIL_ABOVE
 ) -> RegressionCheck:
     """Says whether speeds have changed since a baseline, by the rule of `judging`.
@@ -178,7 +177,7 @@ def judge(
     return RegressionCheck(
         baseline=baseline,
         current=current,
-        speedup=judge_runs(then, now),
+        speedup=judge_pair(then, now),
         unequal=find_differences(baseline.equals, current.equals),
         changed=find_differences(baseline.circumstances, current.circumstances),
         fail_above=fail_above,

@@ -23,7 +23,7 @@ _COMPARED = {
 }  # in which setups may differ on purpose
 
 
-class Estimate(NamedTuple):
+class FigureWithInterval(NamedTuple):
     """A figure with its 95 % interval, which one run of each setup does not give."""
 
     value: float
@@ -81,19 +81,23 @@ class ScalingPoint:
         return self.global_batch_size // self.num_replicas
 
     @property
-    def speedup(self) -> Estimate:
+    def speedup(self) -> FigureWithInterval:
         """Samples per second, over those of one device."""
         found = self.entry.speedup
-        return Estimate(found.ratio, found.low, found.high) if found else Estimate(1.0, None, None)
+        return (
+            FigureWithInterval(found.ratio, found.low, found.high)
+            if found
+            else FigureWithInterval(1.0, None, None)
+        )
 
     @property
-    def efficiency(self) -> Estimate | None:
+    def efficiency(self) -> FigureWithInterval | None:
         """Share of the ideal speed-up, which is the number of devices, that was reached."""
         if not self.adds_hardware:
             return None
         value, low, high = self.speedup
         ends = [None if end is None else end / self.num_devices for end in (low, high)]
-        return Estimate(value / self.num_devices, *ends)
+        return FigureWithInterval(value / self.num_devices, *ends)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,13 +146,13 @@ class Scaling:
 def find_scaling(comparison: Comparison) -> Scaling | None:
     """Returns how training scales with the number of devices, or with the mode.
 
-    The comparison has one setting.
+    The comparison has one configuration.
 
     Setups without a speed are left out.
 
     Returns:
-        None: there are several settings; the baseline is not one device, or only one setup has a
-            speed; or setups have
+        None: there are several configurations; the baseline is not one device, or only one setup
+            has a speed; or setups have
         different kinds of devices, hardware or backends, values of their own, a strategy that is no
         mode, as many devices in the same mode as another, or batches that are neither as large in
         every setup nor for every device; or they differ in what must be equal.

@@ -23,9 +23,8 @@ _TEMPLATES: dict[Finding, str] = {
 }
 _UNKNOWN = "Inconclusive{where}: the runs vary too much to compare {setup} with {base}."
 _UNKNOWN_ABOVE = 10.0  # times the low end of what may be: a range that tells nothing
-_NUM_TOLD = (
-    2  # setups beside the baseline; of more only those are told of which something is not known
-)
+# setups beside the baseline; of more only those are told of which something is not known
+_NUM_TOLD = 2
 _NUM_FAILED = 4  # reasons of failures that are told; the table marks all
 
 
@@ -189,12 +188,12 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     for (setup, outcome, reason), rows in list(failed.items())[:_NUM_FAILED]:
         yield f"{names[setup]} failed{describe_where(rows, comparison)}: {outcome}, {reason}."
     if num := sum(len(rows) for rows in list(failed.values())[_NUM_FAILED:]):
-        yield f"{count(num, 'more configuration')} failed."
+        yield f"{count(num, 'more result')} failed."
     if unreached:
         never = sum(entry.speed is None for entry in unreached)
         told = [f"{never} without runs"] * (never > 0)
         told += [f"{len(unreached) - never} with fewer than planned"] * (never < len(unreached))
-        yield f"Incomplete: of {count(len(places), 'configuration')}, {join_words(told)}."
+        yield f"Incomplete: of {count(len(places), 'result')}, {join_words(told)}."
 
 
 def find_caveats(comparison: Comparison) -> Iterator[str]:
@@ -245,7 +244,7 @@ def _unequal(comparison: Comparison, *, is_compared: bool = False) -> Iterator[s
 
 
 def _ratios(found: Sequence[Speedup]) -> str:
-    """Returns the ratios of one setting, of two, or the range of several.
+    """Returns the ratios of one configuration, of two, or the range of several.
 
     They read "0.68x [0.59, 0.77]", "0.67x and 0.50x", and "0.50x to 0.67x".
     """

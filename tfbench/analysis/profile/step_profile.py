@@ -80,9 +80,8 @@ class PhaseCheck:
     overhead_seconds: float
     phase_seconds: float
     unnamed_seconds: float | None = None  # None: the trace does not tell it from overhead
-    slowdown_seconds: float = (
-        0.0  # by which operations of the passes take longer beside those of the update
-    )
+    # by which operations of the passes take longer beside those of the update
+    slowdown_seconds: float = 0.0
 
     @property
     def named_seconds(self) -> float:
@@ -100,7 +99,7 @@ class PhaseCheck:
         return self.named_seconds / self.phase_seconds if self.phase_seconds > 0 else None
 
 
-class Part(NamedTuple):
+class StepPart(NamedTuple):
     """A part of a step; the rest where it is a layer's."""
 
     name: str
@@ -151,13 +150,13 @@ class StepProfile:
         return self.sum_seconds * self.steps_per_epoch if self.steps_per_epoch else None
 
     @property
-    def bottleneck(self) -> Part:
+    def bottleneck(self) -> StepPart:
         """The largest single part of a step."""
         return max(self._list_parts(), key=lambda part: part.seconds)
 
-    def _list_parts(self) -> Iterator[Part]:
-        def part(name: str, seconds: float, *of_layer: str) -> Part:
-            return Part(name, seconds, seconds / self.full_seconds, *of_layer)
+    def _list_parts(self) -> Iterator[StepPart]:
+        def part(name: str, seconds: float, *of_layer: str) -> StepPart:
+            return StepPart(name, seconds, seconds / self.full_seconds, *of_layer)
 
         told_apart = [check.phase for check in self.checks]
         yield from (

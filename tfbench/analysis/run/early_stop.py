@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.run import EpochRecord
 
-_ROUNDING = (
-    1e-7  # an accuracy is a float32: 9,837 of 10,000 is 0.98369998, and reached 0.9837 all the same
-)
+# an accuracy is a float32: 9,837 of 10,000 is 0.98369998, and reached 0.9837 all the same
+_ROUNDING = 1e-7
 
 
 def find_stop_reason(training: TrainingConfig, epochs: Sequence[EpochRecord]) -> str | None:

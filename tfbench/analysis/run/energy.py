@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tfbench.analysis.run.spans import steady_spans
-from tfbench.records.energy import PARTS, EnergySource, Part
+from tfbench.records.energy import PARTS, EnergyPart, EnergySource
 from tfbench.records.run import RunResult
 from tfbench.wording import join_words
 
@@ -23,7 +23,7 @@ _MOST_WATTS = 1000.0
 # takes meanwhile.
 _MOST_BACKWARDS_JOULES = 100.0
 
-_NAMES: Mapping[Part, str] = {
+_NAMES: Mapping[EnergyPart, str] = {
     "gpu": "GPUs",
     "package": "processor packages",
     "dram": "their memory",
@@ -40,7 +40,7 @@ class Energy:
     validation and whatever else lies between epochs; `samples` were trained meanwhile.
     """
 
-    parts: tuple[Part, ...] = ()  # that the figures are of
+    parts: tuple[EnergyPart, ...] = ()  # that the figures are of
     joules: float | None = None
     seconds: float = 0.0
     samples: int = 0
@@ -56,7 +56,7 @@ class Energy:
         return {name: value for name, value in values.items() if value is not None}
 
 
-def name_parts(parts: Sequence[Part]) -> str:
+def name_parts(parts: Sequence[EnergyPart]) -> str:
     """Returns what figures of energy are of, in words: "GPUs and processor packages alone"."""
     return (
         f"{join_words([_NAMES[part] for part in parts])} alone" if parts else "nothing is measured"

@@ -129,7 +129,7 @@ Values = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
+class RunView:
     """A run in whatever state, and what conditions read of it."""
 
     result: RunResult
@@ -181,7 +181,7 @@ class Evidence:
 
 
 Condition = Callable[
-    [Evidence], Iterator[Values]
+    [RunView], Iterator[Values]
 ]  # yields the figures of its text wherever it holds
 
 
@@ -206,7 +206,7 @@ class WarningTable:
 
         return add
 
-    def texts(self, run: Evidence) -> Iterator[str]:
+    def texts(self, run: RunView) -> Iterator[str]:
         """Yields what holds of a run."""
         for condition, text in self.rows.values():
             yield from (text.format(**values).rstrip() for values in condition(run))

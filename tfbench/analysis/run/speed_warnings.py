@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from tfbench.analysis.run import spans
-from tfbench.analysis.run.spans import Evidence, Values, WarningTable
+from tfbench.analysis.run.spans import RunView, Values, WarningTable
 from tfbench.records.energy import GpuState
 from tfbench.wording import count, format_share
 
@@ -39,12 +39,10 @@ MAX_SPREAD = 0.1
 # 90th percentile over median, if less than half of the steps are slow. Normal times with a spread
 # of 10 % reach 1.19.
 MAX_TAIL = 1.5
-MAX_DRIFT = (
-    0.05  # change of the step time from the first third to the last: what is often quoted as a gain
-)
-NUM_STRETCHES = (
-    20  # that trends are tested over: many spans together hide what is only common to neighbours
-)
+# change of the step time from the first third to the last: what is often quoted as a gain
+MAX_DRIFT = 0.05
+# that trends are tested over: many spans together hide what is only common to neighbours
+NUM_STRETCHES = 20
 # of a normal distribution: spans that know nothing of each other go beyond in 1 run of 100
 TREND_DEVIATIONS = 2.58
 
@@ -56,7 +54,7 @@ SPEED = WarningTable()  # of a training, not of a profile
     "{lines} of the journal could not be read: an epoch or step times may be missing.",
     "A killed process leaves one such line; if none was killed, check the disk.",
 )
-def _unreadable_lines(run: Evidence) -> Iterator[Values]:
+def _unreadable_lines(run: RunView) -> Iterator[Values]:
     if number := run.result.num_unreadable_lines:
         yield {"lines": count(number, "line")}
 
@@ -65,7 +63,7 @@ def _unreadable_lines(run: Evidence) -> Iterator[Values]:
     "Other processes used {others:.1f} of {cores} CPU cores. Measured speed may be too low.",
     "Stop them, or use an idle machine.",
 )
-def _other_load(run: Evidence) -> Iterator[Values]:
+def _other_load(run: RunView) -> Iterator[Values]:
     if (usage := run.result.usage) and run.result.environment:
         others = (usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds
         if others > MAX_OTHER_LOAD * usage.num_logical_cores:
@@ -77,7 +75,7 @@ def _other_load(run: Evidence) -> Iterator[Values]:
     " low.",
     "Use a machine whose cores are not shared, or try later.",
 )
-def _stolen_time(run: Evidence) -> Iterator[Values]:
+def _stolen_time(run: RunView) -> Iterator[Values]:
     if usage := run.result.usage:
         # Time is only stolen from a virtual core that has work to do, so that its share is of the
         # time that was wanted.
@@ -92,7 +90,7 @@ def _stolen_time(run: Evidence) -> Iterator[Values]:
     "Run again, now that files are cached; if it persists, close other programs or use a machine"
     " with more memory.",
 )
-def _waiting_for_disk(run: Evidence) -> Iterator[Values]:
+def _waiting_for_disk(run: RunView) -> Iterator[Values]:
     usage = run.result.usage
     if usage and max(usage.swapped_pages, usage.major_page_faults) > MAX_DISK_PAGES:
         yield {"swapped": usage.swapped_pages, "faults": usage.major_page_faults}
@@ -103,7 +101,7 @@ def _waiting_for_disk(run: Evidence) -> Iterator[Values]:
     " speed of all cores.",
     "Lift the quota, or use --set training.intra_op_threads={threads}.",
 )
-def _cpu_quota(run: Evidence) -> Iterator[Values]:
+def _cpu_quota(run: RunView) -> Iterator[Values]:
     environment = run.result.environment
     usage = run.result.usage
     quota = environment.cpu_quota_cores if environment else None
@@ -121,7 +119,7 @@ def _cpu_quota(run: Evidence) -> Iterator[Values]:
 @MACHINE.row(
     "CPU governor is `{governor}`; clock speed may change during a run.", "Set it to `performance`."
 )
-def _cpu_governor(run: Evidence) -> Iterator[Values]:
+def _cpu_governor(run: RunView) -> Iterator[Values]:
     governor = run.result.environment.cpu_governor if run.result.environment else None
     if governor not in (None, "performance"):
         yield {"governor": governor}
@@ -131,7 +129,7 @@ def _cpu_governor(run: Evidence) -> Iterator[Values]:
     "training.{name} was {used}, but the recipe asks for {asked}.",
     "Do not compare this run with others of the recipe.",
 )
-def _not_as_asked(run: Evidence) -> Iterator[Values]:
+def _not_as_asked(run: RunView) -> Iterator[Values]:
     training = run.result.request.recipe.training
     asked = {name: getattr(training, name) for name in _READ_BACK} | {
         "compiler": training.compiler_used
@@ -141,7 +139,7 @@ def _not_as_asked(run: Evidence) -> Iterator[Values]:
             yield {"name": name, "used": used, "asked": value}
 
 
-def _gpus(run: Evidence) -> Iterator[tuple[str, list[GpuState]]]:
+def _gpus(run: RunView) -> Iterator[tuple[str, list[GpuState]]]:
     """Yields the GPUs in use, each with what was seen of it."""
     looks = run.result.machine_states
     for name in dict.fromkeys(name for look in looks for name in look.gpus):
@@ -152,7 +150,7 @@ def _gpus(run: Evidence) -> Iterator[tuple[str, list[GpuState]]]:
     "XLA used flags that the recipe does not have: {flags}.",
     "Unset XLA_FLAGS and TF_XLA_FLAGS, or compare only with runs that have them.",
 )
-def _xla_flags(run: Evidence) -> Iterator[Values]:
+def _xla_flags(run: RunView) -> Iterator[Values]:
     settings = run.result.settings
     found = settings.xla_flags.split() if settings else []
     # With this one XLA compiles parts of a network whatever training.compiler says.
@@ -171,7 +169,7 @@ def _xla_flags(run: Evidence) -> Iterator[Values]:
     "GPU {gpu} was throttled {told}. Measured speed may be too low.",
     "Check its cooling and power limit: `nvidia-smi -q -d PERFORMANCE,POWER`.",
 )
-def _gpu_held_back(run: Evidence) -> Iterator[Values]:
+def _gpu_held_back(run: RunView) -> Iterator[Values]:
     for gpu, states in _gpus(run):
         reasons = [state.clock_reasons for state in states if state.clock_reasons is not None]
         shares = {
@@ -191,7 +189,7 @@ def _gpu_held_back(run: Evidence) -> Iterator[Values]:
     " energy includes theirs.",
     "Stop them (`nvidia-smi` lists them), or use another GPU.",
 )
-def _gpu_shared(run: Evidence) -> Iterator[Values]:
+def _gpu_shared(run: RunView) -> Iterator[Values]:
     for gpu, states in _gpus(run):
         numbers = [
             state.num_other_processes for state in states if state.num_other_processes is not None
@@ -206,7 +204,7 @@ def _gpu_shared(run: Evidence) -> Iterator[Values]:
 
 
 @SPEED.row("No training step was measured: there is no speed, loss or accuracy.")
-def _nothing_measured(run: Evidence) -> Iterator[Values]:
+def _nothing_measured(run: RunView) -> Iterator[Values]:
     if not run.result.spans:
         yield {}
 
@@ -215,7 +213,7 @@ def _nothing_measured(run: Evidence) -> Iterator[Values]:
     "No steady steps: {steps} belong to the warm-up, so there is no speed.",
     "Train longer ({longer}).",
 )
-def _only_warmup(run: Evidence) -> Iterator[Values]:
+def _only_warmup(run: RunView) -> Iterator[Values]:
     if run.result.spans and not run.steady:
         steps = count(sum(span.num_steps for span in run.result.spans), "measured step")
         yield {"steps": f"all {steps}", "longer": _lasting(run, 5)}
@@ -226,7 +224,7 @@ def _only_warmup(run: Evidence) -> Iterator[Values]:
     " varies.",
     "Train longer ({longer}).",
 )
-def _few_spans(run: Evidence) -> Iterator[Values]:
+def _few_spans(run: RunView) -> Iterator[Values]:
     if 0 < len(run.steady) < MIN_SPANS:
         seconds = math.fsum(span.seconds for span in run.steady)
         longer = _lasting(run, 1.2 * seconds * MIN_SPANS / len(run.steady))
@@ -238,7 +236,7 @@ def _few_spans(run: Evidence) -> Iterator[Values]:
         }
 
 
-def _lasting(run: Evidence, seconds: float) -> str:
+def _lasting(run: RunView, seconds: float) -> str:
     """Returns the option by which a run lasts so long after its warm-up.
 
     The first limit that is reached ends it.
@@ -253,7 +251,7 @@ def _lasting(run: Evidence, seconds: float) -> str:
     "Step times vary around {median:.3g} ms: {seen}.",
     "Check for background load, then rerun with --repeats 5.",
 )
-def _unsteady(run: Evidence) -> Iterator[Values]:
+def _unsteady(run: RunView) -> Iterator[Values]:
     median = spans.step_time_quantile(run.steady, 0.5)
     if not median or len(run.steady) < MIN_SPANS:
         return
@@ -275,7 +273,7 @@ def _unsteady(run: Evidence) -> Iterator[Values]:
     " first.",
     "{action}",
 )
-def _drifting(run: Evidence) -> Iterator[Values]:
+def _drifting(run: RunView) -> Iterator[Values]:
     if not spans.step_time_quantile(run.steady, 0.5) or len(run.steady) < MIN_SPANS:
         return
     first, _, last = (spans.mean_step_time(third) for third in spans.cut_by_time(run.steady, 3))

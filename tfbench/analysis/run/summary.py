@@ -8,14 +8,14 @@ from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.energy import find_energy
-from tfbench.analysis.run.spans import Evidence, step_time_mad, step_time_quantile
+from tfbench.analysis.run.spans import RunView, step_time_mad, step_time_quantile
 from tfbench.analysis.run.warnings import find_notes, find_peak, find_warnings
 from tfbench.metrics import BREAKDOWN_ENTRIES, METRICS, PROFILE_METRICS
 from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.run import EpochRecord, RunResult, Summary
 
 Values = dict[str, float | None]
-Figure = Callable[[Evidence], float | None]
+Figure = Callable[[RunView], float | None]
 
 # Of whole epochs and their validation: a limited run has none, as a note of its own says.
 _OF_WHOLE_EPOCHS = {
@@ -44,7 +44,7 @@ def summarize_run(result: RunResult) -> Summary:
         seconds; `samples_per_second` counts the samples of all replicas. Of a profile, which is no
         training, what exists of `METRICS` and `PROFILE_METRICS`.
     """
-    values = _list_values(Evidence(result))
+    values = _list_values(RunView(result))
     warnings = find_warnings(result)
     notes = find_notes(result)
     if result.request.profile:
@@ -71,7 +71,7 @@ def summarize_run(result: RunResult) -> Summary:
     return Summary(metrics=metrics, warnings=warnings, notes=notes)
 
 
-def _list_values(run: Evidence) -> Values:
+def _list_values(run: RunView) -> Values:
     figures = _FIGURES | (_ACCURACIES if _has_accuracy(run) else {})
     values = {name: figure(run) for name, figure in figures.items()}
     values |= {
@@ -120,7 +120,7 @@ def _breakdown(result: RunResult) -> Values:
     return {f"breakdown/{name}_seconds": seconds for name, seconds in entries.items()}
 
 
-def _typical(run: Evidence) -> Sequence[EpochRecord]:
+def _typical(run: RunView) -> Sequence[EpochRecord]:
     """Returns the whole epochs without the first, which was compiled, if there are others."""
     whole = run.result.whole_epochs
     return [record for record in whole if record is not run.result.own_epochs[0]] or whole
@@ -145,14 +145,14 @@ def _step_time(fraction: float) -> Figure:
     return lambda run: step_time_quantile(run.steady, fraction)
 
 
-def _best_accuracy(run: Evidence) -> float | None:
+def _best_accuracy(run: RunView) -> float | None:
     return max(
         (record.val_accuracy for record in run.result.epochs if record.val_accuracy is not None),
         default=None,
     )
 
 
-def _time_to_accuracy(run: Evidence) -> float | None:
+def _time_to_accuracy(run: RunView) -> float | None:
     """Returns the seconds from the start of training to the target accuracy.
 
     They last to the end of the first epoch on target, validation included.
@@ -171,12 +171,12 @@ def _time_to_accuracy(run: Evidence) -> float | None:
     return next(on_target, None)
 
 
-def _tokens_per_second(run: Evidence) -> float | None:
+def _tokens_per_second(run: RunView) -> float | None:
     num_tokens = run.result.dataset.tokens_per_sample if run.result.dataset else 0
     return run.speed * num_tokens if run.speed and num_tokens else None
 
 
-def _batch_size(run: Evidence) -> int:
+def _batch_size(run: RunView) -> int:
     placement = run.result.placement
     return (
         placement.global_batch_size
@@ -185,7 +185,7 @@ def _batch_size(run: Evidence) -> int:
     )
 
 
-def _other_cores(run: Evidence) -> float | None:
+def _other_cores(run: RunView) -> float | None:
     if (usage := run.result.usage) is None:
         return None
     # Counters of the machine and of the process are not read at the same instant.
@@ -197,7 +197,7 @@ def _largest(record: str, name: str) -> Figure:
     return lambda run: max(getattr(getattr(run.result, record), name, ()), default=None)
 
 
-def _collective_bytes(run: Evidence) -> float | None:
+def _collective_bytes(run: RunView) -> float | None:
     spread = run.result.spread  # of a framework that tells
     return (
         sum(one.num_bytes for one in spread.collectives) if spread and spread.collectives else None
@@ -207,7 +207,7 @@ def _collective_bytes(run: Evidence) -> float | None:
 def _share_of_step(name: str) -> Figure:
     """Returns what reads a time of the traced steps, as a share of the longest one's."""
 
-    def figure(run: Evidence) -> float | None:
+    def figure(run: RunView) -> float | None:
         seconds = _of("exchange_check", name)(run)
         check = run.result.exchange_check
         return (
@@ -219,14 +219,14 @@ def _share_of_step(name: str) -> Figure:
     return figure
 
 
-def _utilization(run: Evidence) -> float | None:
+def _utilization(run: RunView) -> float | None:
     # More than the peak, twice: the peak is not known, so neither is the share of it.
     peak = find_peak(run.result.peak_checks)
     reached = run.flops_per_second
     return reached / peak if peak and reached and reached <= peak else None
 
 
-def _has_accuracy(run: Evidence) -> bool:
+def _has_accuracy(run: RunView) -> bool:
     is_regression = run.result.request.recipe.training.loss in REGRESSION_LOSSES
     return not is_regression or any(record.accuracy is not None for record in run.result.epochs)
 

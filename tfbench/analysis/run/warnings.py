@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tfbench.analysis.run.early_stop import reaches
-from tfbench.analysis.run.spans import Evidence, Values, WarningTable
+from tfbench.analysis.run.spans import RunView, Values, WarningTable
 from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
 from tfbench.recipe.registry import is_code
 from tfbench.recipe.sections import REGRESSION_LOSSES
@@ -25,9 +25,8 @@ MIN_HEADROOM = 1.5
 POSSIBLE_HEADROOM = 0.95
 # of an epoch's time, that making its batches would have taken, had they not been made before
 MAX_READY_SHARE = 0.02
-MAX_OTHER_SHARE = (
-    0.1  # of the machine's processor time: with more of it taken by others, products show no peak
-)
+# of the machine's processor time: with more of it taken by others, products show no peak
+MAX_OTHER_SHARE = 0.1
 _MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a warning
 _NUM_NAMED = 5  # layers that are named; more make nobody wiser
 _ONLY_TO_THE_END = (
@@ -79,7 +78,7 @@ CODE = WarningTable()  # notes on a network that is code, of a profile, too
     " this check is unreliable.",
     "Rerun on an idle machine, without validation (--seconds 10).",
 )
-def _input_contradicts(run: Evidence) -> Iterator[Values]:
+def _input_contradicts(run: RunView) -> Iterator[Values]:
     if run.headroom is not None and run.headroom < POSSIBLE_HEADROOM:
         yield {"rate": run.input_rate, "speed": run.speed}
 
@@ -89,7 +88,7 @@ def _input_contradicts(run: Evidence) -> Iterator[Values]:
     " the training's {speed:,.0f}. This run measures the input pipeline more than the devices.",
     "Use faster storage, more CPU cores, smaller images or a larger network.",
 )
-def _input_bound(run: Evidence) -> Iterator[Values]:
+def _input_bound(run: RunView) -> Iterator[Values]:
     if run.headroom is not None and POSSIBLE_HEADROOM <= run.headroom < MIN_HEADROOM:
         yield {"rate": run.input_rate, "headroom": run.headroom, "speed": run.speed}
 
@@ -99,7 +98,7 @@ def _input_bound(run: Evidence) -> Iterator[Values]:
     " speed may be up to {gain:.0f} % too high.",
     "Measure without validation (--seconds 10).",
 )
-def _short_epochs(run: Evidence) -> Iterator[Values]:
+def _short_epochs(run: RunView) -> Iterator[Values]:
     if (
         run.headroom
         and run.headroom >= POSSIBLE_HEADROOM
@@ -109,7 +108,7 @@ def _short_epochs(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row("Share of the peak FLOP/s not known: {why}.", "Rerun on an idle machine.")
-def _no_peak(run: Evidence) -> Iterator[Values]:
+def _no_peak(run: RunView) -> Iterator[Values]:
     checks = run.result.peak_checks
     reached = run.flops_per_second
     if not reached or len(checks) < 2:
@@ -147,7 +146,7 @@ def find_peak(checks: Sequence[PeakCheck]) -> float | None:
 @LIMITS.row(
     "FLOPs not counted, because tfbench does not know the operations of {layers}.", "{action}"
 )
-def _unknown_layers(run: Evidence) -> Iterator[Values]:
+def _unknown_layers(run: RunView) -> Iterator[Values]:
     if layers := run.result.model.uncounted_layers if run.result.model else ():
         more = f" and {len(layers) - _NUM_NAMED} more" if len(layers) > _NUM_NAMED else ""
         is_code = layers[0].endswith((".train_step)", ".call)"))  # of the whole network
@@ -160,7 +159,7 @@ def _unknown_layers(run: Evidence) -> Iterator[Values]:
     " {num}.",
     "Check its input, its device, and what else runs on its machine.",
 )
-def _slow_worker(run: Evidence) -> Iterator[Values]:
+def _slow_worker(run: RunView) -> Iterator[Values]:
     check = run.result.exchange_check
     step = max(worker.step_seconds for worker in check.workers) if check else 0.0
     if not check or check.waiting_seconds <= _MUCH_WAITING * step:
@@ -177,19 +176,19 @@ def _slow_worker(run: Evidence) -> Iterator[Values]:
     "Not verified: whether several replicas learn what one learns ({reason}).",
     "Compare the losses with a run on one device.",
 )
-def _not_checked(run: Evidence) -> Iterator[Values]:
+def _not_checked(run: RunView) -> Iterator[Values]:
     if run.result.replica_check and run.result.replica_check.reason:
         yield {"reason": run.result.replica_check.reason}
 
 
 @EARLY.row("{reason}")
-def _unused_gpu(run: Evidence) -> Iterator[Values]:
+def _unused_gpu(run: RunView) -> Iterator[Values]:
     if run.result.placement and run.result.placement.unused_gpu:
         yield {"reason": run.result.placement.unused_gpu}
 
 
 @EARLY.row("This recipe is not meant for {kind}: {why}")
-def _other_purpose(run: Evidence) -> Iterator[Values]:
+def _other_purpose(run: RunView) -> Iterator[Values]:
     devices = run.result.placement.devices if run.result.placement else ()
     kinds = {device.partition(":")[0] for device in devices if not run.result.request.profile}
     for kind in kinds.intersection(run.result.request.recipe.recipe.not_meant_for):
@@ -201,7 +200,7 @@ def _other_purpose(run: Evidence) -> Iterator[Values]:
     " ({size}).",
     "Choose a divisor before you compare epochs.",
 )
-def _whole_executions(run: Evidence) -> Iterator[Values]:
+def _whole_executions(run: RunView) -> Iterator[Values]:
     recipe = run.result.request.recipe
     steps = run.result.steps_per_epoch
     size = recipe.training.steps_per_execution
@@ -214,7 +213,7 @@ def _whole_executions(run: Evidence) -> Iterator[Values]:
     "Loss was not finite in {epochs}: the model did not learn.",
     "Lower training.optimizer.learning_rate.",
 )
-def _loss_not_finite(run: Evidence) -> Iterator[Values]:
+def _loss_not_finite(run: RunView) -> Iterator[Values]:
     if broken := [record.epoch for record in run.result.epochs if record.loss is None]:
         yield {"epochs": f"{count(len(broken), 'epoch')} (first: {broken[0]})"}
 
@@ -223,7 +222,7 @@ def _loss_not_finite(run: Evidence) -> Iterator[Values]:
     "{name} after epoch {epoch} is {value}; the recipe{as_it_is} reaches {low:g} to {high:g}.",
     "{action}",
 )
-def _outside_of_band(run: Evidence) -> Iterator[Values]:
+def _outside_of_band(run: RunView) -> Iterator[Values]:
     """Holds for each epoch whose validation is outside of what the recipe expects.
 
     Not of synthetic or limited runs.
@@ -272,14 +271,14 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
     "Logical CPU devices share all cores: this shows overhead, not scaling.",
     "Use GPUs to measure scaling.",
 )
-def _shared_cores(run: Evidence) -> Iterator[Values]:
+def _shared_cores(run: RunView) -> Iterator[Values]:
     devices = run.result.placement.devices if run.result.placement else ()
     if sum(device.startswith("cpu") for device in devices) > 1:
         yield {}
 
 
 @CODE.row("The network is code of {name}{digest}.")
-def _own_code(run: Evidence) -> Iterator[Values]:
+def _own_code(run: RunView) -> Iterator[Values]:
     model = run.result.model
     name = run.result.request.recipe.model.name
     if model and is_code(name):
@@ -287,13 +286,13 @@ def _own_code(run: Evidence) -> Iterator[Values]:
 
 
 @CODE.row("The network trains as it was compiled, with its own loss and optimizer ({optimizer}).")
-def _own_training(run: Evidence) -> Iterator[Values]:
+def _own_training(run: RunView) -> Iterator[Values]:
     if run.result.model and run.result.model.own_optimizer:
         yield {"optimizer": run.result.model.own_optimizer}
 
 
 @NOTES.row("Synthetic data: compare speed, ignore accuracy.", "{action}")
-def _synthetic_data(run: Evidence) -> Iterator[Values]:
+def _synthetic_data(run: RunView) -> Iterator[Values]:
     if run.result.is_synthetic:
         is_own = run.result.request.recipe.dataset.name == "network"
         yield {
@@ -310,7 +309,7 @@ def _synthetic_data(run: Evidence) -> Iterator[Values]:
     " training is incomplete.",
     "To train to the end, use `tfbench run` without --steps and --seconds.",
 )
-def _limited(run: Evidence) -> Iterator[Values]:
+def _limited(run: RunView) -> Iterator[Values]:
     measurement = run.result.request.recipe.measurement
     training = run.result.request.recipe.training
     limits = [f"{measurement.steps} steps"] if measurement.steps is not None else []
@@ -320,7 +319,7 @@ def _limited(run: Evidence) -> Iterator[Values]:
 
 
 @NOTES.row("Left out of a limited run: {names}.")
-def _left_out(run: Evidence) -> Iterator[Values]:
+def _left_out(run: RunView) -> Iterator[Values]:
     recipe = run.result.request.recipe
     names = [f"output.{name}" for name in _ONLY_TO_THE_END if getattr(recipe.output, name)]
     if names and recipe.measurement.is_limited:
@@ -334,7 +333,7 @@ def find_warnings(result: RunResult) -> tuple[str, ...]:
 
     A profile has warnings of the machine alone, since it trains nothing.
     """
-    run = Evidence(result)
+    run = RunView(result)
     first, speed, last = (
         () if result.request.profile else table.texts(run) for table in (LEARNING, SPEED, LIMITS)
     )
@@ -350,13 +349,13 @@ def find_early_warnings(result: RunResult) -> tuple[str, ...]:
 
     A user should see them before waiting for the run.
     """
-    return tuple(EARLY.texts(Evidence(result)))
+    return tuple(EARLY.texts(RunView(result)))
 
 
 def find_notes(result: RunResult) -> tuple[str, ...]:
     """Returns what no figure is wrong by: how devices were chosen, and what the user asked for."""
     of_devices = result.placement.notes if result.placement else ()
-    run = Evidence(result)
+    run = RunView(result)
     of_training = () if result.request.profile else NOTES.texts(run)
     return tuple(dict.fromkeys((*of_devices, *CODE.texts(run), *of_training)))
 

@@ -20,7 +20,7 @@ from tfbench.backends.profiling import ProfiledBatches
 from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Placement, Spread, WorkerRank
+from tfbench.records.placement import ModelLayout, Placement, WorkerRank
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 _NO_MEMORY = (
@@ -36,7 +36,7 @@ class Jax(Backend):
 
     name = "jax"
     gpu_feed = "prefetched"  # by Keras
-    explain_loss = staticmethod(several_devices.explain_loss)
+    explain_lost_worker = staticmethod(several_devices.explain_lost_worker)
     list_gpus = staticmethod(several_devices.list_gpus)
     find_mesh = staticmethod(mesh_distribution.current)
     gather_figures = staticmethod(mesh_distribution.gather_figures)
@@ -146,7 +146,7 @@ class Jax(Backend):
             with contextlib.suppress(RuntimeError):  # where another worker was lost before
                 jax.distributed.shutdown()
 
-    def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
+    def read_spread(self, model: Any, draw: Callable[[], Any]) -> ModelLayout | None:
         """Reads back where the parts of a model lie; see `mesh_distribution`."""
         mesh = self.find_mesh()
         return mesh_distribution.read_spread(model, next(draw()), mesh) if mesh else None
@@ -166,7 +166,7 @@ class Jax(Backend):
             "peak_bytes_in_use"
         )  # some of JAX's allocators do not count
 
-    def explain_exhaustion(self, error: Exception) -> str | None:
+    def explain_out_of_memory(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had.
 
         None for an error of another kind.

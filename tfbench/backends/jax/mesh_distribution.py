@@ -19,7 +19,7 @@ from keras import distribution as keras_distribution
 from keras.src.backend.jax import distribution_lib
 
 from tfbench.recipe.mesh import Mesh, MeshAxis
-from tfbench.records.placement import Collective, Spread, VariableParts
+from tfbench.records.placement import Collective, ModelLayout, VariableParts
 
 _AXES: tuple[MeshAxis, MeshAxis] = ("data", "model")
 _COLLECTIVE = re.compile(
@@ -104,7 +104,7 @@ class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc] 
         )
         return jax.make_array_from_process_local_data(layout.backend_layout, rows, shape)
 
-    def take_over(self, model: Any) -> None:
+    def distribute_variables(self, model: Any) -> None:
         """Lays the variables of a model, compiled without a distribution, on the devices.
 
         Keras draws initial values on one device anyhow, where they are not by its own initializers;
@@ -165,7 +165,7 @@ def bytes_on(device: Any, arrays: Sequence[Any]) -> int:
     )
 
 
-def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> Spread:
+def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> ModelLayout:
     """Reads back where a model's variables lie, and compiles its step to see what that exchanges.
 
     Args:
@@ -180,7 +180,7 @@ def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> Sprea
         if device in set(jax.local_devices())
     ]
     arrays = [variable.value for variable in [*model.variables, *model.optimizer.variables]]
-    return Spread(
+    return ModelLayout(
         variables=tuple(
             VariableParts(
                 name=name_in(model, one.path),

@@ -121,9 +121,9 @@ def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any
     cut = lay_out(shapes, placed.mesh) if config.strategy in CUTTING_STRATEGIES else {}
     paths = {name_in(model, variable.path): variable.path for variable in model.variables}
     layout = {paths[name]: axes for name, axes in cut.items()}
-    MeshDistribution(placed.mesh, placed.devices, layout, _cut_outputs(model, layout)).take_over(
-        model
-    )
+    MeshDistribution(
+        placed.mesh, placed.devices, layout, _cut_outputs(model, layout)
+    ).distribute_variables(model)
     notes = _notes(shapes, cut)
     return dataclasses.replace(
         placed, placement=dataclasses.replace(placed.placement, notes=notes, layout=cut)
@@ -167,7 +167,7 @@ def _notes(shapes: Mapping[str, tuple[int, ...]], cut: Collection[str]) -> tuple
     return (f"whole on every device, since its outputs do not divide: {', '.join(whole)}",)
 
 
-def explain_loss(error: Exception) -> str:
+def explain_lost_worker(error: Exception) -> str:
     """Returns what JAX says of a worker that ended, or answers no more.
 
     "" for an error of another kind.

@@ -38,7 +38,7 @@ class TensorFlow(Backend):
     name = "tensorflow"
     resolve = staticmethod(placement.resolve)
     gather_figures = staticmethod(several_workers.gather_figures)
-    explain_loss = staticmethod(several_workers.explain_loss)
+    explain_lost_worker = staticmethod(several_workers.explain_lost_worker)
     leave = staticmethod(several_workers.leave)
     synchronize = staticmethod(several_workers.synchronize)
     list_gpus = staticmethod(placement.list_gpus)
@@ -46,7 +46,7 @@ class TensorFlow(Backend):
     build_training_dataset = staticmethod(input_pipeline.build_training_dataset)
     build_validation_dataset = staticmethod(input_pipeline.build_validation_dataset)
     count_ahead = staticmethod(input_pipeline.count_ahead)
-    most_ahead = (input_pipeline.PREFETCHED_BATCHES, input_pipeline.PARALLEL_BATCHES)
+    prefetch_capacity = (input_pipeline.PREFETCHED_BATCHES, input_pipeline.PARALLEL_BATCHES)
     compile_draws = staticmethod(input_pipeline.compile_draws)
     broken_samples_named = staticmethod(input_pipeline.broken_samples_named)
     require_resident = staticmethod(resident.require_resident)
@@ -157,7 +157,7 @@ class TensorFlow(Backend):
         """Begins anew."""
         tf.config.experimental.reset_memory_stats(name)
 
-    def explain_exhaustion(self, error: Exception) -> str | None:
+    def explain_out_of_memory(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had.
 
         None for an error of another kind.

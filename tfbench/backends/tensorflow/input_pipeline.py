@@ -19,7 +19,7 @@ from tfbench.datasets.sources.order import crop_view
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.placement import WHOLE, Part
+from tfbench.records.placement import WHOLE, BatchPart
 
 PARALLEL_BATCHES = 2  # batches in the making at a time
 PREFETCHED_BATCHES = 4  # batches waiting to be used
@@ -46,7 +46,12 @@ def count_ahead(splits: Splits, global_batch_size: int) -> int:
 
 
 def build_training_dataset(
-    splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
+    splits: Splits,
+    *,
+    global_batch_size: int,
+    seed: int,
+    first_step: int = 0,
+    part: BatchPart = WHOLE,
 ) -> tf.data.Dataset:
     """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
 
@@ -122,7 +127,7 @@ def build_validation_dataset(
     batch_size: int,
     split: SplitName = "validation",
     view: int | None = None,
-    part: Part = WHOLE,
+    part: BatchPart = WHOLE,
 ) -> tf.data.Dataset:
     """Builds batches that hold every sample of a split once, in order, the last batch short.
 
@@ -303,7 +308,9 @@ def on_host(array: Any) -> Any:
         return tf.constant(array)
 
 
-def crop_at_random(images: Any, spec: DatasetSpec, seed: int, step: Any, part: Part = WHOLE) -> Any:
+def crop_at_random(
+    images: Any, spec: DatasetSpec, seed: int, step: Any, part: BatchPart = WHOLE
+) -> Any:
     """Crops images at random, and mirrors one in two, where the data set says so.
 
     A function of the seed and the step alone, which NumPy draws as it does for every backend.

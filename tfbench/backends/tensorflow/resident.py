@@ -88,7 +88,7 @@ def build_resident_training(
     try:
         take = input_pipeline.gather_from(split, place)
     except tf.errors.OpError as error:
-        if not backends.current().explain_exhaustion(error):
+        if not backends.current().explain_out_of_memory(error):
             raise
         raise DeviceError(
             f"training.data_on_device: the training samples, {split.nbytes / 2**30:.1f} GiB, do not"

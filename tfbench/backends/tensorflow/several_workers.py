@@ -24,9 +24,8 @@ from tfbench.recipe.devices import Device
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import WorkerRank
 
-_ABORTED = (  # with which TensorFlow begins what it says of other workers
-    "Collective ops is aborted by: "
-)
+# with which TensorFlow begins what it says of other workers
+_ABORTED = "Collective ops is aborted by: "
 _joined: list[Any] = []  # the strategy of this process, once it has met the others
 
 
@@ -190,7 +189,7 @@ def leave() -> None:
             strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(0.0), axis=None)
 
 
-def explain_loss(error: Exception) -> str:
+def explain_lost_worker(error: Exception) -> str:
     """Returns what TensorFlow says of a worker that ended, or answers no more.
 
     "" for an error of another kind.

@@ -58,9 +58,8 @@ class PyTorch(Backend):
         if training.inter_op_threads:
             torch.set_num_interop_threads(training.inter_op_threads)
         if training.deterministic:
-            os.environ["CUBLAS_WORKSPACE_CONFIG"] = (
-                ":4096:8"  # without it, cuBLAS sums up in another order each time
-            )
+            # without it, cuBLAS sums up in another order each time
+            os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
             torch.use_deterministic_algorithms(True)
         torch.backends.cudnn.benchmark = False  # its choice by trial differs from run to run
         torch.backends.cudnn.allow_tf32 = training.tensor_float_32
@@ -135,7 +134,7 @@ class PyTorch(Backend):
         """Begins anew."""
         torch.cuda.reset_peak_memory_stats(name.replace("gpu", "cuda"))
 
-    def explain_exhaustion(self, error: Exception) -> str | None:
+    def explain_out_of_memory(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had.
 
         None for an error of another kind.

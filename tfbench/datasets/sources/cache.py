@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbench.datasets.sources.splits import Found, Split, copy_aligned
+from tfbench.datasets.sources.splits import LoadedSplits, Split, copy_aligned
 from tfbench.schema import read_json
 
 DECODING = 2  # to be raised with every change of what tfbench does to the contents of files
@@ -42,7 +42,9 @@ def find_folder() -> Path | None:
     return folder.absolute() if given and not str(folder).startswith("~") else None
 
 
-def load(what: str, root: Path, files: Iterable[Path] | None, decode: Callable[[], Found]) -> Found:
+def load(
+    what: str, root: Path, files: Iterable[Path] | None, decode: Callable[[], LoadedSplits]
+) -> LoadedSplits:
     """Returns samples from the cache, or decodes and caches them.
 
     Nothing that goes wrong with the cache is an error: they are decoded, and what it was is said in
@@ -97,7 +99,7 @@ def name_of(what: str, root: Path, files: Iterable[Path] | None) -> str | None:
     return total.hexdigest()[:32] if found else None
 
 
-def _read(folder: Path) -> Found | None:
+def _read(folder: Path) -> LoadedSplits | None:
     """Returns what a folder of the cache holds; None if it is not there, or damaged.
 
     Then it is removed.
@@ -113,13 +115,13 @@ def _read(folder: Path) -> Found | None:
                 for kind in ("inputs", "targets")
             )
             splits[name] = Split(inputs=inputs, targets=targets, num_samples=len(inputs))
-        return Found(splits=splits, source=about["source"], cache=READ)
+        return LoadedSplits(splits=splits, source=about["source"], cache=READ)
     except Exception:  # of a damaged header NumPy raises tokenize.TokenError, for one
         shutil.rmtree(folder, ignore_errors=True)
         return None
 
 
-def _write(folder: Path, decoded: Found) -> str:
+def _write(folder: Path, decoded: LoadedSplits) -> str:
     """Writes a folder of the cache to disk; returns why not if that fails.
 
     It waits for the disk, so that no training has to.

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.placement import WHOLE, Part
+from tfbench.records.placement import WHOLE, BatchPart
 
 # what is drawn for the one has nothing to do with the other
 OF_ORDERS = 0
@@ -67,7 +67,7 @@ def draw_crops(step: int, spec: DatasetSpec, *, batch_size: int, seed: int) -> C
 
 
 def crop_at_random(
-    images: npt.NDArray[Any], spec: DatasetSpec, seed: int, step: int, part: Part = WHOLE
+    images: npt.NDArray[Any], spec: DatasetSpec, seed: int, step: int, part: BatchPart = WHOLE
 ) -> npt.NDArray[Any]:
     """Crops images at random and mirrors half of them, as `spec` says.
 

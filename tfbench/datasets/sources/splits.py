@@ -84,7 +84,7 @@ class Splits:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class LoadedSplits:
     """Splits of a published data set by name, each with all of its samples in arrays."""
 
     splits: Mapping[str, Split]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.datasets.sources import cache
-from tfbench.datasets.sources.splits import Found, Split, copy_aligned, reading
+from tfbench.datasets.sources.splits import LoadedSplits, Split, copy_aligned, reading
 from tfbench.errors import DatasetError
 
 REACH_SECONDS = 8  # for each address of the publisher's host to answer anything at all
@@ -21,7 +21,7 @@ _REMEDY = "Remove it and prepare it again."
 
 def load(
     name: str, data_dir: str | None, *, splits: tuple[str, ...], host: str, accepted: str
-) -> Found:
+) -> LoadedSplits:
     """Loads splits whole, in their order and stored type.
 
     From the cache, if it has them: then neither tensorflow-datasets nor, for another backend,
@@ -43,11 +43,11 @@ def load(
     given = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")  # its own default
     root = Path(os.path.expanduser(given))  # noqa: PTH111 - of a home that may be none
 
-    def decode() -> Found:
+    def decode() -> LoadedSplits:
         with reading(root / name, "data that tensorflow-datasets prepared", _REMEDY):
             builder = _open(name, data_dir, host, accepted)
             loaded = {split: _load_split(builder, split) for split in splits}
-            return Found(splits=loaded, source=builder.info.full_name)
+            return LoadedSplits(splits=loaded, source=builder.info.full_name)
 
     # Of all versions that are there, since these decide which one is taken.
     what = f"{name} {'+'.join(splits)}, tensorflow-datasets {_version()}"

@@ -17,7 +17,7 @@ from tfbench.report.comparison.machines import machines_document, machines_secti
 from tfbench.report.comparison.references import reference_section, references_document
 from tfbench.report.comparison.scaling import scaling_document, scaling_section
 from tfbench.report.comparison.speeds import legend, short_key, speed_text, speedup_text
-from tfbench.report.document import to_plain
+from tfbench.report.document import to_document
 from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table, short_warnings, warnings_section
 from tfbench.wording import count
@@ -30,7 +30,7 @@ _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand abo
 
 
 def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table:
-    """Returns a row for each setting.
+    """Returns a row for each configuration.
 
     The speed of each setup, and how it compares with the baseline's.
 
@@ -55,15 +55,15 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
         )
     rows = []
     for row in comparison.rows:
-        setting = {
-            key: format_value(value) for key, value in row.setting.items()
+        configuration = {
+            key: format_value(value) for key, value in row.configuration.items()
         }  # "none" for what is not set
-        values: dict[str, Any] = {**setting, "num_parameters": row.num_parameters}
+        values: dict[str, Any] = {**configuration, "num_parameters": row.num_parameters}
         for setup, entry in row.entries.items():
             values |= {f"speed {setup}": speed_text(entry), f"ratio {setup}": speedup_text(entry)}
             values[f"energy {setup}"] = _energy_text(entry)
         rows.append(values)
-    return Table("samples/s of every setting", tuple(columns), rows, tuple(notes))
+    return Table("samples/s of every configuration", tuple(columns), rows, tuple(notes))
 
 
 def loss_table(comparison: Comparison) -> Table | None:
@@ -81,7 +81,7 @@ def loss_table(comparison: Comparison) -> Table | None:
     keys = [Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys]
     columns = (*keys, *(Column(setup, names[setup], "{:.5g}".format) for setup in setups))
     rows = [
-        {key: format_value(value) for key, value in row.setting.items()} | of
+        {key: format_value(value) for key, value in row.configuration.items()} | of
         for row, of in zip(comparison.rows, losses, strict=True)
     ]
     return Table("validation loss", columns, rows)
@@ -110,11 +110,13 @@ def speedup_bars(comparison: Comparison) -> Table | None:
     None: there are several setups, or fewer than two intervals, or some are too wide to be drawn.
     """
     pairs = [
-        (row.setting, entry.speedup) for row in comparison.rows for entry in row.entries.values()
+        (row.configuration, entry.speedup)
+        for row in comparison.rows
+        for entry in row.entries.values()
     ]
     known = [
-        (setting, (one.low, one.ratio, one.high))
-        for setting, one in pairs
+        (configuration, (one.low, one.ratio, one.high))
+        for configuration, one in pairs
         if one and one.low and one.high
     ]
     all_places = [1.0, *itertools.chain.from_iterable(places for _, places in known)]
@@ -140,28 +142,30 @@ def speedup_bars(comparison: Comparison) -> Table | None:
         Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys
     ]
     rows = [
-        {key: format_value(value) for key, value in setting.items()} | {"bar": places}
-        for setting, places in known
+        {key: format_value(value) for key, value in configuration.items()} | {"bar": places}
+        for configuration, places in known
     ]
     return Table("speed-ups", (*columns, Column("bar", axis, draw, align="left")), rows)
 
 
 def comparison_records(comparison: Comparison) -> Table:
-    """Returns one row a setting and setup, with the raw figures."""
+    """Returns one row a configuration and setup, with the raw figures."""
     rows = comparison_rows(comparison)
     columns = tuple(Column(name, name) for name in (rows[0] if rows else comparison.keys))
     return Table("", columns, rows)
 
 
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Returns a plain row for each setting and setup: the keys of the setting, and the raw figures.
+    """Returns a plain row for each configuration and setup.
+
+    The keys of the configuration, and the raw figures.
 
     "samples_per_second" is the geometric mean over the runs, from "low" to "high" its interval; so
     for "speedup", which is over the baseline. None: there is none, and "status" and "reason" say
     why, if something went wrong.
     """
     return [
-        {key: row.setting.get(key) for key in comparison.keys}
+        {key: row.configuration.get(key) for key in comparison.keys}
         | {
             "num_parameters": row.num_parameters,
             "global_batch_size": entry.global_batch_size or row.global_batch_size,
@@ -202,9 +206,9 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
     """
     scaling = find_scaling(comparison)
     return {
-        **to_plain(comparison, without=("rows", "references", "machine_settings", "runs")),
+        **to_document(comparison, without=("rows", "references", "machine_settings", "runs")),
         "rows": [
-            to_plain(row, without=("entries",))
+            to_document(row, without=("entries",))
             | {"entries": [_entry_document(entry) for entry in row.entries.values()]}
             for row in comparison.rows
         ],
@@ -229,7 +233,7 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
         "transfer_share",
     )
     return {
-        **to_plain(entry, without=hidden),
+        **to_document(entry, without=hidden),
         "machine": machine_of(entry.runs[0]) if entry.runs else None,
         "status": status,
         "reason": reason,
@@ -247,7 +251,7 @@ def _letters() -> Iterator[str]:
 
 
 def _side_of(key: str, comparison: Comparison) -> Literal["left", "right"]:
-    is_number = all(isinstance(row.setting.get(key), int | float) for row in comparison.rows)
+    is_number = all(isinstance(row.configuration.get(key), int | float) for row in comparison.rows)
     return "right" if is_number else "left"
 
 

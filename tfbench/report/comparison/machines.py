@@ -6,7 +6,7 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.machines import MachineSetup, bare_setup, energy_parts, list_setups
 from tfbench.records.sweep import format_value
 from tfbench.report.comparison.speeds import short_key, speed_text
-from tfbench.report.document import to_plain
+from tfbench.report.document import to_document
 from tfbench.report.formats import format_si, format_time
 from tfbench.report.table import Column, Section, Table
 
@@ -17,7 +17,7 @@ _NOTE = (
 
 
 def machines_section(comparison: Comparison) -> Section | None:
-    """Returns a row a setting, machine and setup, the fastest of each machine first.
+    """Returns a row a configuration, machine and setup, the fastest of each machine first.
 
     None where all runs are of one.
     """
@@ -33,7 +33,7 @@ def machines_section(comparison: Comparison) -> Section | None:
     )
     rows = [
         {
-            **one.row.setting,
+            **one.row.configuration,
             "machine": one.machine,
             "bare setup": bare_setup(one.entry),
             "speed": speed_text(one.entry),
@@ -60,9 +60,9 @@ def machines_document(comparison: Comparison) -> list[dict[str, Any]]:
     Nothing of one machine.
     """
     return [
-        to_plain(one, without=("row", "entry"))
+        to_document(one, without=("row", "entry"))
         | {
-            "setting": one.row.setting,
+            "configuration": one.row.configuration,
             "setup": one.entry.setup,
             "samples_per_second": one.entry.speed,
             "energy_parts": list(energy_parts(one.entry)),

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
-from tfbench.records.sweep import BATCH_KEY, describe_setting
+from tfbench.records.sweep import BATCH_KEY, describe_configuration
 from tfbench.report.comparison.scaling import scaling_title
-from tfbench.report.plot import Panel, Plot, Point, Series, keep_ends
+from tfbench.report.plot import Panel, Plot, PlotLine, Point, keep_ends
 
 _BATCH_LABEL = "global batch size (samples)"
 _TITLE_WIDTH = 40  # characters
@@ -24,7 +24,7 @@ class RowPanel(NamedTuple):
 
     name: str
     points: tuple[tuple[float, Row], ...]
-    setting: Mapping[str, Any]  # that its rows share and that no other panel has
+    configuration: Mapping[str, Any]  # that its rows share and that no other panel has
 
     @property
     def title(self) -> str:
@@ -122,7 +122,7 @@ def _panels(
             for setup in comparison.setups
         }
         series = [
-            Series(names[setup], tuple(one for one in points if one))
+            PlotLine(names[setup], tuple(one for one in points if one))
             for setup, points in found.items()
         ]
         if any(one.points for one in series):
@@ -138,7 +138,7 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
     noun = "replica" if scaling.has_replicas else "device"
     most = max(point.num_devices for point in scaling.points)
     lines = [
-        Series(
+        PlotLine(
             f"{mode} parallel",
             tuple(Point(one.num_devices, *one.speedup) for one in scaling.line(mode)),
         )
@@ -149,7 +149,7 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
     else:
         kind = ""
         lines.append(
-            Series(
+            PlotLine(
                 "ideal: as many times the speed",
                 (Point(1, 1), Point(most, most)),
                 is_reference=True,
@@ -190,13 +190,13 @@ def lay_out(comparison: Comparison) -> Layout:
     panels: dict[str, list[tuple[float, Row]]] = {}
     for row in comparison.rows:
         if (x := x_of(row)) is not None:
-            name = describe_setting(_setting_of(row, covered))
+            name = describe_configuration(_configuration_of(row, covered))
             panels.setdefault(name, []).append((float(x), row))
     found = [
         RowPanel(
             name,
             tuple(sorted(points, key=lambda point: point[0])),
-            _setting_of(points[0][1], covered),
+            _configuration_of(points[0][1], covered),
         )
         for name, points in panels.items()
     ]
@@ -216,7 +216,9 @@ def corner_rows(comparison: Comparison) -> list[Row]:
 
 def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable[[Row], Any]]:
     """Returns the x axis's label, its keys, and a function that places a row."""
-    values = {key: [row.setting.get(key) for row in comparison.rows] for key in comparison.keys}
+    values = {
+        key: [row.configuration.get(key) for row in comparison.rows] for key in comparison.keys
+    }
     numeric = [
         key
         for key, listed in values.items()
@@ -225,7 +227,7 @@ def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable
     key = BATCH_KEY if BATCH_KEY in numeric else next(iter(numeric), None)
     if key:
         label = _BATCH_LABEL if key == BATCH_KEY else key.rpartition(".")[2].replace("_", " ")
-        return label, [key], lambda row: row.setting[key]
+        return label, [key], lambda row: row.configuration[key]
     if len({row.num_parameters for row in comparison.rows} - {None}) > 1:
         networks = [
             key
@@ -236,8 +238,8 @@ def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable
     return _BATCH_LABEL, [BATCH_KEY], lambda row: row.global_batch_size
 
 
-def _setting_of(row: Row, covered: Collection[str]) -> dict[str, Any]:
-    return {key: value for key, value in row.setting.items() if key not in covered}
+def _configuration_of(row: Row, covered: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in row.configuration.items() if key not in covered}
 
 
 def _largest_network(panel: RowPanel) -> tuple[float, str]:

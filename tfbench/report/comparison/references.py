@@ -13,8 +13,8 @@ from tfbench.analysis.comparison.references import (
     ReferenceMatch,
     match_references,
 )
-from tfbench.records.sweep import describe_setting
-from tfbench.report.document import to_plain
+from tfbench.records.sweep import describe_configuration
+from tfbench.report.document import to_document
 from tfbench.report.formats import format_number, format_speed
 from tfbench.report.table import Column, Section, Table
 from tfbench.wording import count
@@ -76,7 +76,7 @@ def references_document(comparison: Comparison) -> list[dict[str, Any]]:
         | {
             "comparable": bool(match.pairs),
             "reason": match.reason,
-            "compared": to_plain(match.pairs),
+            "compared": to_document(match.pairs),
         }
         for match in match_references(comparison)
     ]
@@ -90,7 +90,9 @@ def name_reference(reference: Mapping[str, Any]) -> str:
 
 def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
     """Returns what a published figure is compared with, and the ratio."""
-    label = ", ".join(part for part in (pair.setup, describe_setting(pair.setting)) if part)
+    label = ", ".join(
+        part for part in (pair.setup, describe_configuration(pair.configuration)) if part
+    )
     label += f" on {'; '.join(pair.hardware)}" if pair.hardware else ""
     return f"{label}: {describe_ratio(reference, pair)}"
 

@@ -10,7 +10,7 @@ from tfbench.analysis.comparison.judging import describe_ratio
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
 from tfbench.records.sweep import format_value
 from tfbench.report.comparison.speeds import with_interval
-from tfbench.report.document import to_plain
+from tfbench.report.document import to_document
 from tfbench.report.formats import format_date, format_speed
 from tfbench.report.table import Section, facts, warnings_section
 from tfbench.wording import count, format_share
@@ -89,7 +89,7 @@ def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict
         source: The baseline, as the user named it.
         num_failed: Runs that failed now.
     """
-    plain = to_plain(check)
+    plain = to_document(check)
     plain["baseline"]["source"] = source
     return {**plain, "sentence": judgement_sentence(check, num_failed), "num_failed": num_failed}
 

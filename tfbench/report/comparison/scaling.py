@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from tfbench.analysis.comparison.scaling import Scaling
 from tfbench.report.comparison.speeds import speed_text, speedup_text
-from tfbench.report.document import to_plain
+from tfbench.report.document import to_document
 from tfbench.report.formats import format_percent
 from tfbench.report.table import Column, Section, Table
 
@@ -63,14 +63,14 @@ def scaling_section(scaling: Scaling, *notes: str) -> Section:
 def scaling_document(scaling: Scaling) -> dict[str, Any]:
     """Returns it as plain values; times in seconds; None: not known, or says nothing."""
     points = [
-        to_plain(point, without=("entry", "adds_hardware"))
+        to_document(point, without=("entry", "adds_hardware"))
         | {
             **{name: getattr(point.entry, name) for name in ("setup", *_OF_ENTRY)},
             "samples_per_second": point.entry.speed,
         }
         for point in scaling.points
     ]
-    return {**to_plain(scaling, without=("has_replicas",)), "points": points}
+    return {**to_document(scaling, without=("has_replicas",)), "points": points}
 
 
 def _mebibytes(num_bytes: float) -> str:

@@ -20,9 +20,8 @@ _WORDS = {
     "suggested": "hint",
     "not judged": "not judged (one run)",
 }
-_USELESS = (
-    1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
-)
+# half of an interval's width over its center, beyond which it bounds a speed by nothing
+_USELESS = 1.0
 _OUTCOMES = {"MISSING": "not measured", "REJECTED": "rejected", "SKIPPED": "failed"}
 
 

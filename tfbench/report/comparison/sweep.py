@@ -9,15 +9,15 @@ from tfbench.records.sweep import (
     BATCH_KEY,
     PlannedRun,
     SweepPlan,
-    describe_setting,
+    describe_configuration,
     estimate_seconds,
     format_value,
+    list_configurations,
     list_planned_runs,
-    list_settings,
 )
 from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.comparison.speeds import short_key
-from tfbench.report.document import to_plain
+from tfbench.report.document import to_document
 from tfbench.report.formats import format_guess
 from tfbench.report.table import Section, facts, text
 from tfbench.wording import count
@@ -42,7 +42,7 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
     weak = plan.per_replica_batch_size
     strong = plan.tables["training"]["global_batch_size"] if plan.scaling_modes else None
     factors = [
-        count(len(list_settings(plan)), "configuration"),
+        count(len(list_configurations(plan)), "configuration"),
         count(len(plan.setups), "setup"),
         count(plan.num_rounds, "round"),
     ]
@@ -80,7 +80,7 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
     )
 
 
-def taste_sections(plan: SweepPlan) -> list[Section]:
+def short_run_notice(plan: SweepPlan) -> list[Section]:
     """Returns what a sweep of very short runs is good for.
 
     Nothing for others, nor for `tfbench scale`.
@@ -99,12 +99,14 @@ def taste_sections(plan: SweepPlan) -> list[Section]:
 
 def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
     """Returns what one run is called: "hidden_units=[100] batch=32, mirrored cpu:0,cpu:1"."""
-    setting = {
+    configuration = {
         "batch" if key == BATCH_KEY else key: value
-        for key, value in list_settings(plan)[planned.setting].items()
+        for key, value in list_configurations(plan)[planned.configuration].items()
     }
     return ", ".join(
-        part for part in (describe_setting(setting), plan.setups[planned.setup].label) if part
+        part
+        for part in (describe_configuration(configuration), plan.setups[planned.setup].label)
+        if part
     )
 
 
@@ -127,10 +129,10 @@ def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) 
     return {
         "id": plan.sweep_id,
         "recipe": plan.recipe_name,
-        **to_plain(found),
+        **to_document(found),
         "range": {"low": values[0], "high": values[-1]},
         "complete": is_complete,
-        "points": [{"value": value} | to_plain(one) for value, one in found.points.items()],
+        "points": [{"value": value} | to_document(one) for value, one in found.points.items()],
         "failures": [
             {"value": value, "reason": reason} for value, reason in found.failures.items()
         ],

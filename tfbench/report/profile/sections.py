@@ -190,9 +190,8 @@ def _describe_epoch(result: RunResult, step: StepProfile) -> Iterator[tuple[str,
     yield "Machine", "; ".join(texts)
 
 
-_IN_FUNCTION = (  # what Keras's compiled step begins the name of every operation with
-    "StatefulPartitionedCall/"
-)
+# what Keras's compiled step begins the name of every operation with
+_IN_FUNCTION = "StatefulPartitionedCall/"
 # characters of an operation, for a table of 80
 _OPERATION = 27
 _KIND = 22

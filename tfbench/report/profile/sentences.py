@@ -13,7 +13,7 @@ from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary
-from tfbench.report.document import to_plain
+from tfbench.report.document import to_document
 from tfbench.report.formats import format_time
 from tfbench.report.profile.sections import operation_section, profile_sections, trace_section
 from tfbench.report.run.sections import settings_sections, status_line
@@ -21,16 +21,14 @@ from tfbench.report.table import Section, short_warnings, warnings_section
 from tfbench.wording import command_line, format_share, store_of
 
 _MAX_DIFFERENCE = 0.1  # of a sum from what it should be, before a warning
-_MAX_UNCLEAR = (
-    0.25  # of a step, that the phases may miss it by before the longest of them is no answer
-)
+# of a step, that the phases may miss it by before the longest of them is no answer
+_MAX_UNCLEAR = 0.25
 _MAX_UNNAMED = 0.2  # of a phase, that the trace may not name before a warning
 _LEAST_NAMED = 0.5  # of a phase, below which it is one, too
 _MIN_SHARE = 0.03  # of a step, that a difference must be to matter
 _STANDS_OUT = 0.1  # of a step, that a part must be to be called its bottleneck
-_OUTWEIGHS = (
-    2  # times the longest part, from which all layers of a kind are the bottleneck together
-)
+# times the longest part, from which all layers of a kind are the bottleneck together
+_OUTWEIGHS = 2
 _PAID_BY_CALLS = ("dispatch", KERAS_LOOP, HOST_OVERHEAD)
 
 
@@ -194,7 +192,7 @@ def profile_document(result: RunResult) -> dict[str, Any]:
         return {}
     step = summarize_profile(result)
     return {
-        "request": to_plain(result.request.profile),
-        "step": to_plain(step) | {"sentence": describe_bottleneck(step)} if step else None,
-        "readings": to_plain(result.profile),
+        "request": to_document(result.request.profile),
+        "step": to_document(step) | {"sentence": describe_bottleneck(step)} if step else None,
+        "readings": to_document(result.profile),
     }

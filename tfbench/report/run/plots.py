@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tfbench.records.run import RunResult, Summary
-from tfbench.report.plot import Panel, Plot, Point, Series
+from tfbench.report.plot import Panel, Plot, PlotLine, Point
 
-_LOG_FROM_RATIO = (
-    30  # highest to lowest loss from which a linear axis would flatten the end of the curve
-)
+# highest to lowest loss from which a linear axis would flatten the end of the curve
+_LOG_FROM_RATIO = 30
 
 
 def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
@@ -61,7 +60,7 @@ def _accuracy(result: RunResult, best: float | None) -> Plot | None:
     )
 
 
-def _published_accuracies(result: RunResult) -> Iterator[Series]:
+def _published_accuracies(result: RunResult) -> Iterator[PlotLine]:
     """Yields published validation accuracies.
 
     The curve where it was published, else the final figure as a level.
@@ -73,12 +72,12 @@ def _published_accuracies(result: RunResult) -> Iterator[Series]:
         )
         if curve := reference.curve.get("val_accuracy"):
             points = tuple(Point(epoch, value) for epoch, value in enumerate(curve, 1))
-            yield Series(name, points, is_reference=True)
+            yield PlotLine(name, points, is_reference=True)
         elif (level := reference.figures.get("val_accuracy")) is not None:
-            yield Series(name, (Point(1, level), Point(last, level)), is_reference=True)
+            yield PlotLine(name, (Point(1, level), Point(last, level)), is_reference=True)
 
 
-def _by_epoch(result: RunResult, name: str) -> list[Series]:
+def _by_epoch(result: RunResult, name: str) -> list[PlotLine]:
     """Returns a line of a figure for each of the data that it was found on."""
     names = {
         "training": name,
@@ -90,7 +89,7 @@ def _by_epoch(result: RunResult, name: str) -> list[Series]:
         for title, key in names.items()
     }
     return [
-        Series(title, tuple(Point(x, y) for x, y in points if y is not None))
+        PlotLine(title, tuple(Point(x, y) for x, y in points if y is not None))
         for title, points in found.items()
     ]
 
@@ -114,13 +113,13 @@ def _subject(result: RunResult) -> str:
 class AccuracyCurve(NamedTuple):
     """Validation accuracy of a run: seconds since the start of training, and the accuracy."""
 
-    setting: str
+    configuration: str
     setup: str
     points: tuple[tuple[float, float], ...]
 
 
 def accuracy_by_time(curves: Sequence[AccuracyCurve], title: str) -> Plot | None:
-    """Returns a panel for each setting, with a line for each setup; None without a point.
+    """Returns a panel for each configuration, with a line for each setup; None without a point.
 
     Args:
         curves: Of the runs.
@@ -128,12 +127,12 @@ def accuracy_by_time(curves: Sequence[AccuracyCurve], title: str) -> Plot | None
     """
     setups = dict.fromkeys(one.setup for one in curves)
     panels = []
-    for setting in dict.fromkeys(one.setting for one in curves if one.points):
-        found = {one.setup: one.points for one in curves if one.setting == setting}
+    for configuration in dict.fromkeys(one.configuration for one in curves if one.points):
+        found = {one.setup: one.points for one in curves if one.configuration == configuration}
         series = [
-            Series(setup, tuple(Point(x, y) for x, y in found.get(setup, ()))) for setup in setups
+            PlotLine(setup, tuple(Point(x, y) for x, y in found.get(setup, ()))) for setup in setups
         ]
-        panels.append(Panel(setting, tuple(series)))
+        panels.append(Panel(configuration, tuple(series)))
     if not panels:
         return None
     return Plot(

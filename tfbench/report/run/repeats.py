@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfbench.analysis.comparison.intervals import CONFIDENCE, RepeatsSummary, Spread
-from tfbench.report.document import to_plain
+from tfbench.report.document import to_document
 from tfbench.report.run.sections import SYNTHETIC
 from tfbench.report.table import Column, Section, Table, format_metric, metric_title
 from tfbench.wording import count, format_share
@@ -36,10 +36,10 @@ def repeats_document(summary: RepeatsSummary) -> dict[str, Any]:
     """
     metrics = {}
     for spread in summary.spreads:
-        interval = to_plain(spread.interval) or dict.fromkeys(("low", "high"))
-        own = to_plain(spread, without=("metric", "interval"))
+        interval = to_document(spread.interval) or dict.fromkeys(("low", "high"))
+        own = to_document(spread, without=("metric", "interval"))
         metrics[spread.metric] = {**interval, **own, "num": len(spread.values)}
-    repeats = to_plain(summary, without=("group", "spreads")) | {"metrics": metrics}
+    repeats = to_document(summary, without=("group", "spreads")) | {"metrics": metrics}
     return {"id": summary.group, "group": summary.group, "repeats": repeats}
 
 

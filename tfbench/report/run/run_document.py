@@ -15,7 +15,7 @@ from tfbench.records.run import (
     TrackedRun,
     read_fast,
 )
-from tfbench.report.document import FORMAT_VERSION, to_plain
+from tfbench.report.document import FORMAT_VERSION, to_document
 from tfbench.report.profile.sentences import profile_document, profile_warnings
 
 # In other words, or, as raw readings that are long, in the journal.
@@ -51,7 +51,7 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
     request = result.request
     recipe = result.request.recipe
     placement = result.placement
-    known = to_plain(result, without=_TOLD_OTHERWISE)
+    known = to_document(result, without=_TOLD_OTHERWISE)
     asked = {
         "strategy": recipe.distribution.strategy,
         "global_batch_size": recipe.training.global_batch_size,
@@ -70,8 +70,8 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
         **known,
         "error": describe_error(result),
         **_fields(Placement),
-        **(to_plain(placement) if placement else asked),
-        **(to_plain(result.model) if result.model else _fields(ModelSummary)),
+        **(to_document(placement) if placement else asked),
+        **(to_document(result.model) if result.model else _fields(ModelSummary)),
         "recipe": {"name": recipe.name, "resolved": tables.to_tables(recipe)},
         "dataset": (
             _fields(DatasetSummary)
@@ -90,13 +90,13 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
             }
         ),
         "cost": compute_cost(result),
-        "energy": energy and {**known["energy"], **to_plain(energy)},
+        "energy": energy and {**known["energy"], **to_document(energy)},
         "tags": request.tags,
         "mlflow": tracked,
         "reference": recipe.reference,
         **profile_document(result),
     }
-    plain: dict[str, Any] = to_plain(values)
+    plain: dict[str, Any] = to_document(values)
     return plain | {"warnings": [*summary.warnings, *profile_warnings(result)]}
 
 

@@ -12,7 +12,7 @@ from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
-from tfbench.records.sweep import GROUP_TAG, format_value
+from tfbench.records.sweep import format_value
 from tfbench.report.comparison.references import describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.table import (
@@ -24,6 +24,7 @@ from tfbench.report.table import (
     short_warnings,
     warnings_section,
 )
+from tfbench.tags import GROUP_TAG
 from tfbench.wording import command_line, count, store_of, without_secrets
 
 SYNTHETIC = "(synthetic data)"
@@ -328,7 +329,7 @@ def next_section(
         lines += [
             ("MLflow", text) for text in (tracked.tracking_uri, f"run {tracked.run_id}") if is_full
         ]
-        lines.append(("MLflow", look_at_it(tracked, store)))
+        lines.append(("MLflow", mlflow_link(tracked, store)))
     elif is_full and result.status == "RUNNING":
         lines.append(("MLflow", "not there before its end"))
     else:
@@ -349,7 +350,7 @@ def recovery_command(store: Path | str, server: str | None) -> str:
     return command_line("recover", *named, store=store)
 
 
-def look_at_it(tracked: TrackedRun, store: Path | str) -> str:
+def mlflow_link(tracked: TrackedRun, store: Path | str) -> str:
     """Returns the address of a run in MLflow, or the command that shows the store that it is in."""
     if tracked.tracking_uri.startswith(("http:", "https:")):
         server = tracked.tracking_uri.rstrip("/")
