@@ -289,7 +289,8 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             for _ in range(num)
         )
         share = float(np.mean([table[0].judgement == "faster" for table in tables]))
-        what = f"{percent} % at one of {num_configurations} configurations is found, {num_rounds} rounds"
+        where = f"one of {num_configurations} configurations"
+        what = f"{percent} % at {where} is found, {num_rounds} rounds"
         yield Figure(name=what, share=share, num=num)
     disturbed = (plant_table(generator, np.full(size, spread), outliers=0.1) for _ in range(num))
     wrong = sum(any(one.judgement in ("faster", "slower") for one in table) for table in disturbed)
