@@ -6,8 +6,9 @@
     run = tfbench.run("mnist_mlp", synthetic=True, overrides={"measurement.steps": 200})
     print(run.status, run.metrics["samples_per_second"], run.warnings)
 
-    swept = tfbench.sweep("mnist_mlp", vary={"training.global_batch_size": [32, 512]},
-    synthetic=True) print("\n".join(swept.verdict))
+    sizes = {"training.global_batch_size": [32, 512]}
+    swept = tfbench.sweep("mnist_mlp", vary=sizes, synthetic=True)
+    print(*swept.verdict)
 
     table = pandas.DataFrame(tfbench.load_runs("mlruns"))
 
@@ -75,9 +76,7 @@ def run(
     experiment: str | None = None,
     observer: Observer | None = None,
 ) -> Run:
-    """Measures one run, or goes on with an earlier one, as `tfbench run` does.
-
-    The run has a process of its own.
+    """Measures one run in a process of its own, or resumes an earlier one, as `tfbench run` does.
 
     Args:
         recipe: A recipe's name, or the path of its file.
@@ -108,13 +107,23 @@ def run(
         TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and
             nothing stored.
     """
-    data = "synthetic" if synthetic else None
     values = merge_overrides(
-        overrides, strategy=strategy, devices=devices, backend=backend, data=data
+        overrides,
+        strategy=strategy,
+        devices=devices,
+        backend=backend,
+        data="synthetic" if synthetic else None,
     )
     kept = Store(Path(store))
-    options = {"data_dir": _data_dir(data_dir), "allows_code": allows_code}
-    request = make_request(kept, recipe, resume, values=values, name=name, **options)
+    request = make_request(
+        kept,
+        recipe,
+        resume,
+        values=values,
+        name=name,
+        data_dir=_data_dir(data_dir),
+        allows_code=allows_code,
+    )
     maker = open_maker(kept, track, tracking_uri, experiment, find_earlier_place(kept, request))
     return maker.make(request, observer or Observer(), limits)
 
@@ -139,9 +148,7 @@ def sweep(
     experiment: str | None = None,
     observer: Observer | None = None,
 ) -> Swept:
-    """Runs a recipe in several setups and compares, as `tfbench sweep` does.
-
-    It varies sizes, strategies and devices.
+    """Runs a recipe over several sizes and setups and compares them, as `tfbench sweep` does.
 
     Args:
         recipe: A recipe's name, or the path of its file.
@@ -203,9 +210,7 @@ def resume_sweep(
     experiment: str | None = None,
     observer: Observer | None = None,
 ) -> Swept:
-    """Makes the runs that a sweep lacks, as `tfbench sweep --resume` does.
-
-    They are tracked where the others are.
+    """Makes the runs that a sweep lacks, as `tfbench sweep --resume` does; tracked as the others.
 
     Args:
         which: The beginning of its id, or "@last".
@@ -270,10 +275,9 @@ def compare(
             f"store {kept.root}: no runs to compare. `{kept.command('sweep', 'RECIPE')}` makes some"
         )
     if comparison.rows and baseline and baseline not in comparison.setups:
-        near = did_you_mean(baseline, comparison.setups)
         raise UnknownNameError(
-            f"--baseline '{baseline}': no such setup.{near} There are:"
-            f" {', '.join(comparison.setups)}."
+            f"--baseline '{baseline}': no such setup.{did_you_mean(baseline, comparison.setups)}"
+            f" There are: {', '.join(comparison.setups)}."
         )
     return ComparedRuns(
         comparison=dataclasses.replace(comparison, machine_settings=machines or {}), plan=plan
@@ -283,16 +287,16 @@ def compare(
 def load_runs(store: Folder = DEFAULT_STORE, *, recipe: str | None = None) -> list[dict[str, Any]]:
     """Returns all runs of a store that are over as plain rows, oldest first.
 
-    `pandas.DataFrame(load_runs("mlruns"))`.
+    `pandas.DataFrame(load_runs("mlruns"))` makes a table of them.
 
     Args:
         store: Folder that keeps them.
         recipe: Only runs of this recipe; None: of all.
 
     Returns:
-        A row a run: what it is, its figures under their names (units are in these), its recipe's
-            values under dotted
-        keys. One that cannot be read has the status UNREADABLE, and says why under "reason".
+        A row per run: what it is, its figures under names that end in their units, its recipe's
+        values under dotted keys. One that cannot be read has the status UNREADABLE, and says why
+        under "reason".
     """
     return list_rows(Store(Path(store)), recipe=recipe)
 
@@ -341,5 +345,5 @@ def make_request(
 
 
 def _data_dir(given: Folder | None) -> Path | None:
-    found = given or os.environ.get("TFBENCH_DATA_DIR")
-    return Path(found) if found else None
+    folder = given or os.environ.get("TFBENCH_DATA_DIR")
+    return Path(folder) if folder else None

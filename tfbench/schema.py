@@ -27,10 +27,8 @@ _CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute
 
 _LONG = re.compile(rb"\d{40}")
 
-_WANTED = {
-    "bool_type": "must be true or false",
-    "dict_type": "must be a table",
-}  # in other words than Python's
+# In other words than Python's
+_WANTED = {"bool_type": "must be true or false", "dict_type": "must be a table"}
 
 Flag = Annotated[bool, pydantic.Strict()]
 Integer = Annotated[int, pydantic.Strict()]
@@ -140,11 +138,9 @@ def meanings_of(cls: type) -> dict[str, str]:
     meanings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         fields = getattr(base, "__pydantic_fields__", {})
-        meanings |= {
-            name: " ".join(field.description.split())
-            for name, field in fields.items()
-            if field.description
-        }
+        for name, field in fields.items():
+            if field.description:
+                meanings[name] = " ".join(field.description.split())
     return meanings
 
 
@@ -159,21 +155,15 @@ def read_json(data: bytes) -> Any:
     Raises:
         ValueError: It is none.
     """
-    found = pydantic_core.from_json(data)
-    is_long = _LONG.search(data)
-    # A number whose products no float holds becomes one without end, which no field takes.
-    return (
-        json.loads(data, parse_int=lambda text: int(text) if len(text) < 40 else math.inf)
-        if is_long
-        else found
-    )
+    value = pydantic_core.from_json(data)
+    if _LONG.search(data):
+        # A number whose products no float holds becomes one without end, which no field takes.
+        return json.loads(data, parse_int=lambda text: int(text) if len(text) < 40 else math.inf)
+    return value
 
 
 def _adapter(cls: Any) -> "pydantic.TypeAdapter[Any]":
-    """Returns what builds and dumps a type.
-
-    It takes longer to be made than a record to be built, and is kept.
-    """
+    """Returns the adapter of a type, which is kept: to make one takes longer than to use it."""
     if cls not in _ADAPTERS:
         _ADAPTERS[cls] = pydantic.TypeAdapter(cls)
     return _ADAPTERS[cls]
@@ -183,19 +173,15 @@ def _explain_all(cls: Any, error: pydantic.ValidationError, where: str, values: 
     texts: list[str] = []
     for problem in error.errors(include_url=False):
         cause = problem.get("ctx", {}).get("error")
-        texts += (
-            cause.args
-            if isinstance(cause, ProblemsError)
-            else [_explain(cls, problem, where, values)]
-        )
+        if isinstance(cause, ProblemsError):
+            texts += cause.args
+        else:
+            texts.append(_explain(cls, problem, where, values))
     return texts
 
 
 def _name_path(steps: Iterable[Any], values: Any) -> Iterator[str]:
-    """Yields the keys to a value, without what tells the choices of a union apart.
-
-    The value of "name" or "type".
-    """
+    """Yields the keys to a value, without the tag ("name" or "type") of a union's choice."""
     for step in steps:
         if (
             isinstance(values, Mapping)
@@ -211,60 +197,54 @@ def _name_path(steps: Iterable[Any], values: Any) -> Iterator[str]:
 
 
 def _explain(cls: type, problem: Any, where: str, values: Any) -> str:
-    loc = [
-        step for step in problem["loc"] if step != "[key]"
-    ]  # of a table: the step before is the key itself
+    # "[key]" is of a table: the step before is the key itself.
+    loc = [step for step in problem["loc"] if step != "[key]"]
     steps = [str(step) for step in loc]
-    path = shorten(".".join([*([where] if where else []), *_name_path(loc, values)]))
-    tag_key = str(problem.get("ctx", {}).get("discriminator")).strip(
-        "'"
-    )  # what tells the choices of a union apart
+    names = list(_name_path(loc, values))
+    if where:
+        names.insert(0, where)
+    path = shorten(".".join(names))
+    received = problem["input"]
+    context = problem.get("ctx", {})
+    # The key that tells the choices of a union apart
+    tag_key = str(context.get("discriminator")).strip("'")
     match problem["type"]:
         case "unexpected_keyword_argument" | "extra_forbidden":
-            known = _keys_beside(cls, steps)
-            return (
-                f"{path}: unknown key.{did_you_mean(steps[-1], known)} Known keys:"
-                f" {', '.join(known) or 'none'}."
-            )
+            keys = _keys_beside(cls, steps)
+            hint = did_you_mean(steps[-1], keys)
+            return f"{path}: unknown key.{hint} Known keys: {', '.join(keys) or 'none'}."
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             is_table = not where and len(steps) == 1
-            return f"{path}: missing{f' table [{path}]' if is_table else ''}."
+            return f"{path}: missing table [{path}]." if is_table else f"{path}: missing."
         case "union_tag_not_found":
             return f"{path}.{tag_key}: missing."
         case "union_tag_invalid":
-            known = [tag.strip("'") for tag in problem["ctx"]["expected_tags"].split(", ")]
-            tag = problem["ctx"]["tag"]
-            hint = did_you_mean(str(tag), known)
-            return (
-                f"{path}.{tag_key}: must be one of {', '.join(known)}. Received:"
-                f" '{shorten(str(tag))}'.{hint}"
-            )
+            tag = str(context["tag"])
+            choices = context["expected_tags"].split(", ")
+            return _must_be_one_of(f"{path}.{tag_key}", choices, tag, f"'{shorten(tag)}'")
         case "value_error":
             return f"{path}: {problem['msg'].removeprefix('Value error, ')}"
         case "literal_error":
-            known = [
-                choice.strip("'")
-                for choice in problem["ctx"]["expected"].replace(" or ", ", ").split(", ")
-            ]
-            hint = did_you_mean(str(problem["input"]), known)
-            return (
-                f"{path}: must be one of {', '.join(known)}. Received:"
-                f" {_show(problem['input'])}.{hint}"
-            )
+            choices = context["expected"].replace(" or ", ", ").split(", ")
+            return _must_be_one_of(path, choices, str(received), _show(received))
         case "dataclass_type" | "model_attributes_type":
-            hint = (
-                "Set one of its keys, such as"
-                f" {path}.{next(iter(_keys_beside(cls, [*steps, ''])), 'KEY')}."
-            )
-            return f"{path}: must be a table. Received: {_show(problem['input'])}. {hint}"
-        case "tuple_type":
+            keys = _keys_beside(cls, [*steps, ""]) or ["KEY"]
             return (
-                f"{path}: must be a list{_example_of(cls, steps)}. Received:"
-                f" {_show(problem['input'])}."
+                f"{path}: must be a table. Received: {_show(received)}."
+                f" Set one of its keys, such as {path}.{keys[0]}."
             )
+        case "tuple_type":
+            example = _example_of(cls, steps)
+            return f"{path}: must be a list{example}. Received: {_show(received)}."
         case kind:
             message = _WANTED.get(kind) or re.sub(r"^\w+ should", "must", problem["msg"])
-            return f"{path}: {message}. Received: {_show(problem['input'])}."
+            return f"{path}: {message}. Received: {_show(received)}."
+
+
+def _must_be_one_of(path: str, quoted: Iterable[str], received: str, shown: str) -> str:
+    choices = [choice.strip("'") for choice in quoted]
+    hint = did_you_mean(received, choices)
+    return f"{path}: must be one of {', '.join(choices)}. Received: {shown}.{hint}"
 
 
 def _keys_beside(cls: type, steps: list[str]) -> list[str]:
@@ -272,38 +252,35 @@ def _keys_beside(cls: type, steps: list[str]) -> list[str]:
     if not dataclasses.is_dataclass(cls):  # several of one: "tuple[Layer, ...]"
         cls = next(iter(typing.get_args(cls)), cls)
     for depth, step in enumerate(steps[:-1]):
-        hints = {
-            name: field.annotation
-            for name, field in getattr(cls, "__pydantic_fields__", {}).items()
-        }
-        candidates = [hints[step]] if step in hints else []
+        fields = getattr(cls, "__pydantic_fields__", {})
+        candidates = [fields[step].annotation] if step in fields else []
         while candidates:
             hint = candidates.pop()
             if dataclasses.is_dataclass(hint) and isinstance(hint, type):
                 cls = hint
                 tags = [typing.get_type_hints(hint).get(key) for key in ("name", "type")]
+                # The one choice whose tag is the next step, or comes after its place in an array
                 if any(f"'{tag}'" in repr(tags) for tag in steps[depth + 1 : depth + 3]):
-                    # the one choice whose tag is the next step, or comes after its place in an
-                    # array
                     break
             candidates += typing.get_args(hint)
-    return (
-        [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
-    )
+    if not dataclasses.is_dataclass(cls):
+        return []
+    return [field.name for field in dataclasses.fields(cls)]
 
 
 def _example_of(cls: type, steps: list[str]) -> str:
     """Returns ", such as [1, 2]" where the default of a list is one."""
-    fields = (
-        {field.name: field.default for field in dataclasses.fields(cls)}
-        if dataclasses.is_dataclass(cls)
-        else {}
-    )
-    default = fields.get(steps[0]) if len(steps) == 1 else None
-    return f", such as {_show(default)}" if isinstance(default, tuple) and default else ""
+    if not dataclasses.is_dataclass(cls) or len(steps) != 1:
+        return ""
+    defaults = {field.name: field.default for field in dataclasses.fields(cls)}
+    default = defaults.get(steps[0])
+    if isinstance(default, tuple) and default:
+        return f", such as {_show(default)}"
+    return ""
 
 
 def _show(value: object) -> str:
     """Returns a value as TOML has it, near enough."""
-    is_alike = isinstance(value, str | float)
-    return shorten(repr(value) if is_alike else json.dumps(value, default=str, ensure_ascii=False))
+    if isinstance(value, str | float):
+        return shorten(repr(value))
+    return shorten(json.dumps(value, default=str, ensure_ascii=False))

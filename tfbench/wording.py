@@ -30,14 +30,12 @@ _QUERY = re.compile(
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Returns what somebody gave as a message repeats it.
-
-    In one line, of a long one the beginning and the end.
-    """
+    """Returns what somebody gave as a message repeats it: in one line, cut in its middle."""
     line = " ".join(text.splitlines())
-    return (
-        line if len(line) <= limit else f"{line[: limit - limit // 4]} ... {line[-(limit // 4) :]}"
-    )
+    if len(line) <= limit:
+        return line
+    tail = limit // 4
+    return f"{line[: limit - tail]} ... {line[-tail:]}"
 
 
 def cut(text: str, limit: int) -> str:
@@ -52,9 +50,10 @@ def shorten_lines(message: str, given: Iterable[str] = ()) -> str:
         message: Its text.
         given: What somebody typed and the message may repeat, each of which is to take one line.
     """
-    for part in given:
-        if part != shorten(part):
-            message = message.replace(part, shorten(part))
+    for words in given:
+        short = shorten(words)
+        if words != short:
+            message = message.replace(words, short)
     return "\n".join(shorten(line, LONGEST_LINE) for line in message.split("\n"))
 
 
@@ -63,39 +62,44 @@ def command_line(*words: str, store: Path | str = DEFAULT_STORE) -> str:
 
     It names the store unless that is the default one.
     """
-    return shlex.join(
-        ["tfbench", *words, *([] if str(store) == DEFAULT_STORE else ["--store", str(store)])]
-    )
+    command = ["tfbench", *words]
+    if str(store) != DEFAULT_STORE:
+        command += ["--store", str(store)]
+    return shlex.join(command)
 
 
 def store_of(journal: Path | str) -> Path | str:
-    """Returns the store that holds a run's or a sweep's journal.
-
-    It is the default store if the journal lies in none.
-    """
+    """Returns the store that holds a run's or a sweep's journal, the default one if none does."""
     folder = Path(journal).parent
     return folder.parent if folder.name in ("journals", "sweeps", "tasks") else DEFAULT_STORE
 
 
 def count(number: int, noun: str) -> str:
     """Returns "1 step", "2,000 steps"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    ending = "" if number == 1 else "s"
+    return f"{number:,} {noun}{ending}"
 
 
 def join_words(words: Sequence[str]) -> str:
     """Returns "a", "a and b", "a, b and c"."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def format_share(share: float) -> str:
     """Returns a share in per cent, with as many digits as it deserves.
 
-    "3.1 %", "0.12 %", "25 %", "over 1,000 %".
+    For example "3.1 %", "0.12 %", "25 %", "over 1,000 %".
     """
     if share > _UNBOUNDED:
         return f"over {100 * _UNBOUNDED:,.0f} %"
     percentage = 100 * share
-    digits = 0 if percentage >= 10 else 1 if percentage >= 1 else 2
+    digits = 2
+    if percentage >= 10:
+        digits = 0
+    elif percentage >= 1:
+        digits = 1
     return f"{percentage:.{digits}f} %"
 
 
@@ -128,17 +132,12 @@ def _code(match: re.Match[str]) -> str:
 
 
 def _without_password(match: re.Match[str]) -> str:
-    user, colon, rest = (
-        match.groups()
-    )  # a password may hold "/" and "@", as a path may: https://host.org:80/@name
-    is_web = (
-        match.string[max(0, match.start() - 8) : match.start()]
-        .lower()
-        .endswith(("http://", "https://"))
-    )
-    can_be_host = (
-        is_web or not colon
-    )  # a database's driver takes all up to the "@" for the password
+    # A password may hold "/" and "@", as a path may: https://host.org:80/@name
+    user, colon, rest = match.groups()
+    scheme = match.string[max(0, match.start() - 8) : match.start()].lower()
+    is_web = scheme.endswith(("http://", "https://"))
+    # A database's driver takes all up to the "@" for the password.
+    can_be_host = is_web or not colon
     is_host = not user or (can_be_host and ("." in user or user == "localhost"))
     if is_host and re.match(r"\d{1,5}/" if colon else "/", rest):
         return match[0]

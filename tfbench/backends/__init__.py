@@ -1,6 +1,6 @@
-"""Frameworks that networks are trained with.
+"""Frameworks that networks are trained with: a folder each.
 
-A folder each, imported once devices are hidden from it.
+A framework is imported once devices are hidden from it.
 """
 
 import importlib
@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 
 
 def find_name() -> str:
-    """Returns the name of the backend of this process, which has but one.
-
-    Keras takes it as it is imported.
-    """
+    """Returns the name of this process's only backend, as Keras reads it when it is imported."""
     return os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 
@@ -25,13 +22,13 @@ def current() -> "Backend":
 
     Imports its framework, which sees the devices that are left to it.
     """
-    backend: Backend = importlib.import_module(f"{__name__}.{find_name()}.backend").BACKEND
-    return backend
+    module = importlib.import_module(f"{__name__}.{find_name()}.backend")
+    return module.BACKEND  # type: ignore[no-any-return]  # found by name
 
 
 def loaded() -> "Backend | None":
-    """Returns the backend of this process to ask it about an error; None.
+    """Returns the backend of this process, to ask it about an error.
 
-    It was not imported, so it was not its.
+    None if it was not imported: the error is not its own.
     """
     return current() if f"{__name__}.{find_name()}.backend" in sys.modules else None

@@ -28,24 +28,20 @@ PREFETCHED_BATCHES = 4  # batches waiting to be used
 Array = npt.NDArray[Any]
 Batch = tuple[Any, ...]  # inputs, targets and weights, as far as there are any
 Item = TypeVar("Item")
-Read = Callable[[Array], Array]
+Transform = Callable[[Any], Any]  # of an array
 
 
 class ArrayFeeding:
     """Training and validation batches of stored samples, as Keras takes them."""
 
-    prefetch_capacity = (
-        PREFETCHED_BATCHES,
-        1,
-    )  # batches of any data that are ready, and in the making, at most
+    # batches of any data that are ready, and in the making, at most
+    prefetch_capacity = (PREFETCHED_BATCHES, 1)
 
     def find_mesh(self) -> Any:
-        """Returns the mesh of devices that batches are laid on; None.
+        """Returns the mesh of devices that batches are laid on.
 
-        They stay as NumPy makes them.
-
-        It `put`s an array of a batch of so many samples there; one that does not divide by its
-        `num_parts` is whole.
+        None: batches stay as NumPy makes them. A mesh `put`s an array of a batch of so many samples
+        there; a batch that does not divide by its `num_parts` is whole.
         """
         return None
 
@@ -54,9 +50,8 @@ class ArrayFeeding:
 
         In a pause, nothing takes a batch for a while.
         """
-        return sum(
-            self.prefetch_capacity
-        )  # the one in the making is done, and there is no room for it
+        # The batch in the making is done, too, but finds no room.
+        return sum(self.prefetch_capacity)
 
     def build_training_dataset(
         self,
@@ -82,7 +77,6 @@ class ArrayFeeding:
             data set has it.
         """
         split = splits.train
-        spec = splits.spec
 
         def make() -> Generator[Batch, None, None]:
             numbered = orders(
@@ -92,7 +86,7 @@ class ArrayFeeding:
                 for step, numbers in enumerate(numbered, first_step):
                     rows, *others = _gather(split, part.of(numbers), read)
                     crop = functools.partial(
-                        crop_at_random, spec=spec, seed=seed, step=step, part=part
+                        crop_at_random, spec=splits.spec, seed=seed, step=step, part=part
                     )
                     yield finish(rows, splits, crop), *others
 
@@ -100,9 +94,7 @@ class ArrayFeeding:
         mesh = self.find_mesh()
         if mesh is None:
             return batches
-        return (
-            map_arrays(lambda array: mesh.put(array, global_batch_size), batch) for batch in batches
-        )
+        return (_lay(batch, mesh, global_batch_size) for batch in batches)
 
     def build_validation_dataset(
         self,
@@ -125,44 +117,39 @@ class ArrayFeeding:
         import keras
 
         chosen: Split = getattr(splits, split)
+        num_samples = chosen.num_samples
         mesh = self.find_mesh()
+        crop = functools.partial(crop_view, spec=splits.spec, view=view)
 
         class Batches(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no types
-            """Batches by number; here, since it is one of Keras's classes."""
+            """Batches by number; defined here, since Keras is imported late."""
 
             def __init__(self) -> None:
                 super().__init__()
                 stack = contextlib.ExitStack()
                 self.read = stack.enter_context(_reader(chosen))
-                weakref.finalize(
-                    self, stack.close
-                )  # Keras says when a pass is over, not that none is to come
+                # Keras says when a pass is over, but not that none is to come.
+                weakref.finalize(self, stack.close)
 
             def __len__(self) -> int:
-                return math.ceil(chosen.num_samples / batch_size)
+                return math.ceil(num_samples / batch_size)
 
-            def __getitem__(self, number: int) -> Batch:
-                numbers = np.arange(
-                    number * batch_size, min((number + 1) * batch_size, chosen.num_samples)
-                )
-                divides = not (mesh and len(numbers) % mesh.num_parts)
-                rows, *others = _gather(chosen, part.of(numbers) if divides else numbers, self.read)
-                batch = (
-                    finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view)),
-                    *others,
-                )
-                return (
-                    map_arrays(lambda array: mesh.put(array, len(numbers)), batch)
-                    if mesh
-                    else batch
-                )
+            def __getitem__(self, number: int) -> Any:
+                start = number * batch_size
+                numbers = np.arange(start, min(start + batch_size, num_samples))
+                size = len(numbers)
+                if mesh is None or size % mesh.num_parts == 0:
+                    numbers = part.of(numbers)
+                rows, *others = _gather(chosen, numbers, self.read)
+                batch = (finish(rows, splits, crop), *others)
+                return batch if mesh is None else _lay(batch, mesh, size)
 
         return Batches()
 
     def compile_draws(self, batches: Any) -> Callable[[int], None]:
         """Returns a function that draws a number of batches on the host.
 
-        There is as little Python in between as in training.
+        It runs as little Python in between as training does.
         """
 
         def draw(count: int) -> None:
@@ -174,14 +161,19 @@ class ArrayFeeding:
     def broken_samples_named(self, source: str) -> AbstractContextManager[None]:
         """Turns the framework's error about a broken sample into a DatasetError.
 
-        It says which sample of the source is broken.
+        It names the sample and the source.
         """
-        return contextlib.nullcontext()  # the error about a sample says which it is
+        return contextlib.nullcontext()  # errors of these readers name the sample
+
+
+def _lay(batch: Batch, mesh: Any, num_samples: int) -> Any:
+    """Lays the arrays of a batch of so many samples on a mesh."""
+    return map_arrays(lambda array: mesh.put(array, num_samples), batch)
 
 
 def orders(
     split: Split, splits: Splits, *, seed: int, first_step: int, batch_size: int
-) -> Iterator[npt.NDArray[np.int64]]:
+) -> Iterator[Array]:
     """Yields the numbers of the samples of one batch after another.
 
     A batch may reach over the end of a pass.
@@ -200,10 +192,10 @@ def orders(
 
 
 @contextlib.contextmanager
-def _reader(split: Split) -> Iterator[Read]:
-    """Gives what makes samples of rows, in their order.
+def _reader(split: Split) -> Iterator[Transform]:
+    """Gives a function that makes samples of rows, in their order.
 
-    Itself in memory, else threads, which end with the context.
+    Samples in memory are the rows; threads, which end with the context, read others.
     """
     read = split.read
     if read is None:
@@ -213,8 +205,8 @@ def _reader(split: Split) -> Iterator[Read]:
         yield lambda rows: np.stack(list(threads.map(read, rows)))
 
 
-def _gather(split: Split, numbers: npt.NDArray[np.int64], read: Read) -> Batch:
-    """Returns stored inputs and targets; arrays of their own."""
+def _gather(split: Split, numbers: Array, read: Transform) -> Batch:
+    """Returns copies of stored inputs, targets and weights."""
     pool = split.num_rows
     rows = numbers % pool if pool < split.num_samples else numbers
     inputs, *others = map_arrays(lambda array: array[rows], split.arrays)
@@ -224,8 +216,8 @@ def _gather(split: Split, numbers: npt.NDArray[np.int64], read: Read) -> Batch:
 def finish(
     images: Any,
     splits: Splits,
-    crop: Callable[[Any], Any] = lambda images: images,
-    cast: Callable[[Any], Any] = lambda images: images.astype(np.float32, copy=False),
+    crop: Transform = lambda images: images,
+    cast: Transform = lambda images: images.astype(np.float32, copy=False),
 ) -> Any:
     """Turns stored samples into a model's input: float32, less their mean, cropped, scaled.
 
@@ -240,14 +232,13 @@ def finish(
     spec = splits.spec
     if spec.is_fed_as_stored:
         return images
-    if (
-        spec.mean != "image"
-    ):  # what is not subtracted by the pixel is cropped first: bytes are faster copied
+    has_mean_image = spec.mean == "image"
+    if not has_mean_image:  # bytes are cropped faster than floats
         images = crop(images)
     images = cast(images)
     if splits.mean is not None:
         images -= splits.mean
-    if spec.mean == "image":
+    if has_mean_image:
         images = crop(images)
     if spec.input_scale != 1.0:
         images *= float(np.float32(spec.input_scale))
@@ -268,7 +259,7 @@ def ahead(
                     ready.put(batch)
                     if is_over.is_set():
                         return
-        except Exception as error:  # told to whoever waits for the batch
+        except Exception as error:  # raised where the batch is waited for
             ready.put(error)
 
     threading.Thread(target=make, name="batches", daemon=True).start()

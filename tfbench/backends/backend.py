@@ -1,9 +1,9 @@
 """What the measuring process asks of a framework.
 
-A backend is a folder here with a module `backend` that holds a subclass of `Backend`. What it
-leaves as it is here is for one device, and for batches that NumPy makes. What a framework is asked
-for once and tells of itself is data of `tfbench.records`; datasets, models, strategies and
-variables are the framework's own, and go through the worker as they are.
+A backend is a folder here with a module `backend` that holds a subclass of `Backend`. The methods
+here are for one device, and for batches that NumPy makes. What a framework reports about itself is
+data of `tfbench.records`; datasets, models, strategies and variables are the framework's own, and
+go through the worker as they are.
 
 Loading a backend imports its framework: a run is rejected, and GPUs are hidden, before that; see
 `device_choice`.
@@ -12,6 +12,7 @@ Loading a backend imports its framework: a run is rejected, and GPUs are hidden,
 import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +42,11 @@ class Backend(ArrayFeeding):
     gpu_feed: Feed = "direct"  # how batches get to one GPU
 
     def list_gpus(self) -> tuple[str, ...]:
-        """Returns the hardware of the GPUs that this process sees.
-
-        They are in the framework's order.
-        """
+        """Returns the hardware of the GPUs that this process sees, in the framework's order."""
         raise NotImplementedError
 
     def describe_versions(self) -> dict[str, Any]:
-        """Returns its versions, as fields of `Environment`.
-
-        Its own by its name, that of CUDA by `NAME_cuda`.
-        """
+        """Returns its versions, as fields of `Environment`: `NAME`, and `NAME_cuda` for CUDA."""
         raise NotImplementedError
 
     def collect_environment(self) -> Environment:
@@ -75,18 +70,16 @@ class Backend(ArrayFeeding):
         raise NotImplementedError
 
     def process_wide_settings(self) -> dict[str, object]:
-        """Returns the settings that a user's own code must leave as they are.
-
-        They are named as a user knows them.
-        """
+        """Returns the settings that a user's own code must leave as they are, by users' names."""
         raise NotImplementedError
 
     def read_settings(self, model: Any, training: TrainingConfig) -> EffectiveSettings:
-        """Reads back the effective settings of framework and Keras for a model.
+        """Reads back the effective settings of framework and Keras for a compiled model.
 
-        The model is compiled. `framework_variables` are left out.
+        `framework_variables` are left out.
         """
-        visible = tuple(f"GPU:{index}" for index, _ in enumerate(self.list_gpus()))
+        num_gpus = len(self.list_gpus())
+        visible = tuple(f"GPU:{index}" for index in range(num_gpus))
         common = {
             "backend": keras.backend.backend(),
             "precision": keras.config.dtype_policy().name,
@@ -104,7 +97,7 @@ class Backend(ArrayFeeding):
         return EffectiveSettings(**common | self.read_own_settings(model, training))
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
-        """Returns the settings that the framework alone can tell."""
+        """Returns the settings that only the framework knows."""
         raise NotImplementedError
 
     # Devices and strategies: what was asked for, what there is, what was really used.
@@ -122,16 +115,16 @@ class Backend(ArrayFeeding):
             rank: Which of several workers this process is; it then waits for the others.
 
         Returns:
-            Them, as of `Placed`.
+            The devices, as of `Placed`.
 
         Raises:
             DeviceError: A device is absent, or the batch does not divide among the replicas.
         """
         gpu_names = self.list_gpus()
-        (device,) = choose_devices(
-            config, training, list_visible(config, len(gpu_names)), takes_all=False
-        )
+        visible = list_visible(config, len(gpu_names))
+        (device,) = choose_devices(config, training, visible, takes_all=False)
         require_fitting((device,), config, training)
+        is_gpu = device.kind == "gpu"
         placement = Placement(
             strategy=config.strategy,
             devices=(str(device),),
@@ -139,18 +132,16 @@ class Backend(ArrayFeeding):
             global_batch_size=training.global_batch_size,
             per_replica_batch_size=training.global_batch_size,
             cross_device_ops=None,
-            hardware=(gpu_names[0] if device.kind == "gpu" else cpu_model(),),
-            feed=self.gpu_feed if device.kind == "gpu" else "direct",
+            hardware=(gpu_names[0] if is_gpu else cpu_model(),),
+            feed=self.gpu_feed if is_gpu else "direct",
         )
         return Placed(placement, (f"{device.kind}:0",))
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
-        """Spreads a compiled model over devices, where its strategy does not.
-
-        The model was just compiled in the scope.
+        """Spreads a model that was just compiled over devices, where its strategy does not.
 
         Returns:
-            The devices, with what is to be said of it.
+            The devices, with notes on the layout.
 
         Raises:
             RecipeError: The recipe's layout does not fit the network.
@@ -158,13 +149,13 @@ class Backend(ArrayFeeding):
         return placed
 
     def count_replicas(self) -> int:
-        """Returns how many replicas a model has that is built in the scope that is entered now."""
+        """Returns how many replicas a model has that is built in the current scope."""
         return 1
 
     def watch(self) -> AbstractContextManager[Any]:
         """Returns a context that sees where the first step runs.
 
-        Its `verify` is as the one below, and ends it.
+        Its method `verify` does what the one below does, and ends the watch.
         """
         return contextlib.nullcontext(self)
 
@@ -183,10 +174,7 @@ class Backend(ArrayFeeding):
     # Several devices, of one process or of several.
 
     def gather_figures(self, figures: Sequence[float]) -> list[list[float]]:
-        """Returns the figures of every worker, in their order.
-
-        Each of them has to ask at the same time.
-        """
+        """Returns the figures of every worker, in their order; all must ask at the same time."""
         return [list(figures)]
 
     def explain_lost_worker(self, error: Exception) -> str:
@@ -200,9 +188,9 @@ class Backend(ArrayFeeding):
         """Waits for all workers to be done, so that none ends while another still needs it."""
 
     def check_replicas(self, model: Any, placement: Placement) -> ReplicaCheck | None:
-        """Makes sure that sums over replicas count each of them once; None.
+        """Makes sure that sums over replicas count each of them once.
 
-        A step is one program for all devices.
+        None where a step is one program for all devices.
 
         Args:
             model: Built in the scope, and laid out.
@@ -213,7 +201,7 @@ class Backend(ArrayFeeding):
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> ModelLayout | None:
         """Reads back where the parts of a model lie, and what moves between devices in a step.
 
-        None: nothing is told.
+        None where the framework does not show it.
 
         Args:
             model: Laid out.
@@ -222,15 +210,13 @@ class Backend(ArrayFeeding):
         return None
 
     def tells_exchange(self, placement: Placement) -> bool:
-        """Says whether a trace tells what devices placed like this exchange."""
+        """Says whether a trace shows what devices placed like this exchange."""
         return False
 
     def trace_exchange(self, work: Call) -> float | None:
-        """Returns the mean time of this worker's devices in collectives, in seconds.
+        """Returns the mean seconds that this worker's devices spend in collectives during `work`.
 
-        It is the time spent there while `work` is done.
-
-        None: nothing was found in the trace.
+        None: the trace shows none.
         """
         return None
 
@@ -242,32 +228,24 @@ class Backend(ArrayFeeding):
     # batch to batch.
 
     def training_variables(self, model: Any) -> list[Any]:
-        """Returns all that training changes in a model, in a reproducible order.
+        """Returns all that training changes in a compiled model, in a reproducible order.
 
-        The model is compiled; one that is built again has the same order.
-
-        Weights, seed generators, the optimizer's variables, and what Keras does not count as a
-        model's: the state that recurrent layers carry from batch to batch. Each has a shape and a
-        type, and a method `assign`.
+        These are weights, seed generators, the optimizer's variables, and what Keras does not count
+        as a model's: the state that recurrent layers carry from batch to batch. Each has a shape
+        and a type, and a method `assign`. A model that is built again has the same order.
         """
-        fixed = [
-            copy for variable in model.non_trainable_variables for copy in self.copies_of(variable)
-        ]
         return [
             *model.trainable_variables,
-            *fixed,
+            *chain.from_iterable(map(self.copies_of, model.non_trainable_variables)),
             *self.carried_states(model),
             *model.optimizer.variables,
         ]
 
     def carried_states(self, model: Any) -> list[Any]:
-        """Returns the states that recurrent layers carry from batch to batch.
-
-        They are variables, of all replicas.
-        """
+        """Returns the variables, of all replicas, that recurrent layers carry between batches."""
         stateful = [layer for layer in model.layers if getattr(layer, "stateful", False)]
-        states = keras.tree.flatten([getattr(layer, "states", None) or () for layer in stateful])
-        return [copy for state in states for copy in self.copies_of(state)]
+        states = [getattr(layer, "states", None) or () for layer in stateful]
+        return list(chain.from_iterable(map(self.copies_of, keras.tree.flatten(states))))
 
     def copies_of(self, variable: Any) -> Sequence[Any]:
         """Returns a Keras variable's copies, whose values may differ by replica."""
@@ -280,23 +258,21 @@ class Backend(ArrayFeeding):
     # Memory as the framework counts it.
 
     def watch_gpus(self, names: Sequence[str]) -> Callable[[], tuple[int, ...]]:
-        """Lets the peaks of GPUs begin anew, and returns what reads them.
-
-        They are named as in `Placed.gpu_names`.
-        """
+        """Resets the peaks of GPUs, named as in `Placed.gpu_names`; returns what reads them."""
         for name in names:
             self.forget_peak(name)
-        return lambda: tuple(peak for name in names if (peak := self.read_peak(name)) is not None)
+
+        return lambda: tuple(peak for peak in map(self.read_peak, names) if peak is not None)
 
     def read_peak(self, name: str) -> int | None:
         """Returns the most bytes in use on a GPU since `forget_peak`; None: nothing counts them."""
         raise NotImplementedError
 
     def forget_peak(self, name: str) -> None:
-        """Lets the peak of a GPU begin anew, where that is possible."""
+        """Resets the peak of a GPU, where that is possible."""
 
     def explain_out_of_memory(self, error: Exception) -> str | None:
-        """Returns what an error says of memory that could not be had.
+        """Returns what an error says about memory that ran out.
 
         None for an error of another kind.
         """
@@ -307,26 +283,24 @@ class Backend(ArrayFeeding):
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns a function that multiplies random matrices on all devices at once.
 
-        Each call does `chain` products in a row.
-
-        The first one is of `sizes`; then there and back again, so that each is one of these sizes.
-        Numbers are random, since products of equal ones take less power, and so run at a higher
-        clock: normal ones with a variance of one by the number of rows, with which a product's
-        values are as large as its factors'.
+        Each call does `chain` products in a row. The first is of `sizes`; the next ones go there
+        and back again, so that each has these sizes. Numbers are random, since products of equal
+        numbers take less power, and so run at a higher clock. They are normal with a variance of
+        one by the number of rows, so that a product's values are as large as its factors'.
         """
         raise NotImplementedError
 
     def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
-        """Returns a function that adds one array to another, in place.
+        """Returns a function that adds one array to another, in place, `chain` times a call.
 
-        Both have `size` float32 values. Each call adds `chain` times.
+        Both have `size` float32 values.
         """
         raise NotImplementedError
 
     # A step taken apart.
 
     def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
-        """Takes some batches of a recipe's endless stream for profiles of its step."""
+        """Takes some batches of a recipe's endless stream, for a profile of its step."""
         raise NotImplementedError
 
     def build_step(self, model: Any, batches: Any, placed: Placed) -> StepCalls:
@@ -349,7 +323,7 @@ class Backend(ArrayFeeding):
         Raises:
             MeasurementError: No operation was recorded.
         """
-        # recipes are rejected that ask it of JAX, whose operations nothing tells apart
+        # JAX has none: recipes that need it are rejected, since a trace mixes its operations.
         raise NotImplementedError
 
     def step_mark(self, number: int) -> AbstractContextManager[Any]:
@@ -357,8 +331,5 @@ class Backend(ArrayFeeding):
         raise NotImplementedError
 
     def part_of(self, name: str) -> tuple[int, str]:
-        """Returns the number of the phase, and the part of it, of a step's operation.
-
-        The step is a profiled one.
-        """
+        """Returns the phase's number, and the part of it, of an operation of a profiled step."""
         raise NotImplementedError

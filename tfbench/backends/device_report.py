@@ -1,8 +1,8 @@
 """What a framework sees of this machine's devices.
 
-Run as `python -m tfbench.backends.device_report`, it prints the findings of the backend that
-KERAS_BACKEND names, as one line of JSON: a process of its own, since a framework takes hold of the
-GPUs that it looks at, and writes to stderr what nobody asked for.
+`python -m tfbench.backends.device_report` prints what the backend that KERAS_BACKEND names finds,
+as one line of JSON. It is a process of its own, since a framework takes hold of the GPUs that it
+looks at, and writes to stderr what nobody asked for.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""What a run's devices can compute and move at most, timed in rounds.
-
-What is timed are operations that the backend offers.
-"""
+"""What a run's devices can compute and move at most: the backend's operations timed in rounds."""
 
 import dataclasses
 import math
@@ -37,10 +34,10 @@ _ADDITIONS = 8  # in a call, whose own cost they share
 _COMPUTE_DTYPES = {"float32": "float32", "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
-Sizes = tuple[
-    int, int, int
-]  # of a product of matrices: rows, what both factors have in common, columns
+# of a product of matrices: rows, what both factors have in common, columns
+Sizes = tuple[int, int, int]
 Run = Callable[[int], None]  # does so many calls, and waits for the devices
+Devices = Sequence[str]  # as the backend names them: "/device:CPU:0", "gpu:0"
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -59,19 +56,19 @@ class _Candidate:
 
 
 def measure_peak(
-    devices: Sequence[str], precision: str, *, seconds: float, own_sizes: Sizes | None = None
+    devices: Devices, precision: str, *, seconds: float, own_sizes: Sizes | None = None
 ) -> PeakCheck:
     """Times products of matrices on all devices at once; the fastest round of any counts.
 
-    They are square ones, and such as the network's own, in turns: which of them a device is faster
-    at depends on it. Noise only ever makes a round slower, so that the fastest is nearest to what
+    Square matrices and matrices like the network's own take turns, since devices differ in which
+    they are faster at. Noise only ever makes a round slower, so that the fastest is nearest to what
     the devices can do.
 
     Args:
-        devices: As the backend names them: "/device:CPU:0", "gpu:0".
+        devices: That compute.
         precision: Of the layers, as Keras names it; products are of what it computes in.
         seconds: After which no more rounds are begun, once there are three of each product.
-        own_sizes: Of the product that most of the network's work is in, on one device; None: not
+        own_sizes: Of the product that does most of the network's work, on one device; None: not
             known.
     """
     dtype = _COMPUTE_DTYPES[precision]
@@ -79,9 +76,8 @@ def measure_peak(
     largest = _GPU_SIZE if _is_gpu(devices) else _CPU_SIZE
     candidates = [_choose_square(devices, dtype, largest)]
     if own_sizes:
-        num_rows, common, num_columns = (
-            min(size, largest) for size in own_sizes
-        )  # as fast, and with less memory
+        # Sizes are cut: such products are as fast, and take less memory.
+        num_rows, common, num_columns = (min(size, largest) for size in own_sizes)
         candidates.append(_build_candidate(devices, (num_rows, common, num_columns), dtype))
     best, other_share = _find_fastest(candidates, least, seconds)
     return PeakCheck(
@@ -98,73 +94,71 @@ def measure_peak(
 def _find_fastest(
     candidates: Sequence[_Candidate], least: float, seconds: float
 ) -> tuple[_Candidate, float]:
-    """Times candidates in turns, in rounds that take so long at least.
+    """Times candidates in turns, in rounds that take at least `least` seconds.
 
-    Says how busy others were meanwhile.
+    Returns the fastest candidate, and the share of the machine that others used meanwhile.
     """
-    for one in candidates:
-        one.run(1)  # the first call traces
-        one.num_calls = _count_calls(one.run, least)
+    for candidate in candidates:
+        candidate.run(1)  # the first call traces
+        candidate.num_calls = _count_calls(candidate.run, least)
     before = read_counters()
-    while (
-        len(candidates[0].rounds) < _MIN_ROUNDS
-        or sum(sum(one.rounds) for one in candidates) < seconds
-    ):
-        for one in candidates:
-            one.rounds.append(_time(one.run, one.num_calls))
-    best = max(candidates, key=lambda one: one.amount_of_a_round / min(one.rounds))
+    num_rounds = 0
+    total_seconds = 0.0
+    while num_rounds < _MIN_ROUNDS or total_seconds < seconds:
+        for candidate in candidates:
+            round_seconds = _time(candidate.run, candidate.num_calls)
+            candidate.rounds.append(round_seconds)
+            total_seconds += round_seconds
+        num_rounds += 1
+    best = max(candidates, key=lambda each: each.amount_of_a_round / min(each.rounds))
     return best, read_counters().other_share(before)
 
 
-def _is_gpu(devices: Sequence[str]) -> bool:
+def _is_gpu(devices: Devices) -> bool:
     return "gpu" in devices[0].lower()
 
 
-def _find_least(devices: Sequence[str]) -> float:
+def _find_least(devices: Devices) -> float:
     """Returns how long a round must take at least, in seconds."""
-    launch = _build_candidate(
-        devices, (1, 1, 1), "float32", chain=1
-    ).run  # computes next to nothing
-    launch(1)  # the first call traces
-    return max(
-        _MIN_ROUND_SECONDS, _MIN_LAUNCHES * min(_time(launch, 1) for _ in range(_MIN_ROUNDS))
-    )
+    tiny = _build_candidate(devices, (1, 1, 1), "float32", chain=1)
+    return max(_MIN_ROUND_SECONDS, _MIN_LAUNCHES * _time_call(tiny.run))
 
 
-def _choose_square(devices: Sequence[str], dtype: str, size: int) -> _Candidate:
-    """Returns a product of two large square matrices, or of smaller ones if slow."""
+def _choose_square(devices: Devices, dtype: str, size: int) -> _Candidate:
+    """Returns a product of two large square matrices, or of smaller ones if that is slow."""
     small = _build_candidate(devices, (_SMALL_SIZE,) * 3, dtype, chain=1)
-    small.run(1)  # the first call traces
-    if (
-        min(_time(small.run, 1) for _ in range(_MIN_ROUNDS)) * (size / _SMALL_SIZE) ** 3
-        > _ROUND_SECONDS
-    ):
+    large_seconds = _time_call(small.run) * (size / _SMALL_SIZE) ** 3
+    if large_seconds > _ROUND_SECONDS:
         return small
     return _build_candidate(devices, (size,) * 3, dtype)
+
+
+def _time_call(run: Run) -> float:
+    """Returns the seconds of the fastest of a few calls."""
+    run(1)  # the first call traces
+    return min(_time(run, 1) for _ in range(_MIN_ROUNDS))
 
 
 def _count_calls(run: Run, least: float) -> int:
     """Returns how many calls in a row take so many seconds at least."""
     num = 1
-    while (seconds := _time(run, num)) < least and num < _MOST_CALLS:
-        # A little more than it takes, unless the time is so short that most of it is the launch.
-        num = min(
-            _MOST_CALLS,
-            max(num + 1, min(10 * num, math.ceil(1.1 * num * least / max(seconds, 1e-9)))),
-        )
+    seconds = _time(run, num)
+    while seconds < least and num < _MOST_CALLS:
+        # A little more than it takes, but not much: most of a short time is the launch.
+        needed = math.ceil(1.1 * num * least / max(seconds, 1e-9))
+        num = min(_MOST_CALLS, max(num + 1, min(10 * num, needed)))
+        seconds = _time(run, num)
     return num
 
 
-def measure_bandwidth(devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
+def measure_bandwidth(devices: Devices, *, seconds: float) -> BandwidthCheck:
     """Times the addition of one large array to another, in place, on all devices at once.
 
-    The fastest round counts.
-
-    Nothing is allocated meanwhile: new memory has to be cleared by the system first, which would be
-    timed, too.
+    The fastest round counts. Nothing is allocated meanwhile: the system has to clear new memory
+    first, which would be timed, too.
 
     Args:
-        devices: As the backend names them.
+        devices: That add.
         seconds: After which no more rounds are begun, once there are three.
     """
     num_bytes = _GPU_ARRAY_BYTES if _is_gpu(devices) else _CPU_ARRAY_BYTES
@@ -177,17 +171,14 @@ def measure_bandwidth(devices: Sequence[str], *, seconds: float) -> BandwidthChe
 
 
 def _build_candidate(
-    devices: Sequence[str], sizes: Sizes, dtype: str, *, chain: int | None = None
+    devices: Devices, sizes: Sizes, dtype: str, *, chain: int | None = None
 ) -> _Candidate:
-    """Builds a product, chained within a call where it takes little time.
-
-    That is less time than a large square product takes.
-    """
-    num_rows, common, num_columns = sizes
-    flops = 2 * num_rows * common * num_columns
+    """Builds a product, chained within a call where it takes less time than a large square one."""
+    flops = 2 * math.prod(sizes)
     if chain is None:
-        is_gpu = _is_gpu(devices)
-        wanted = _GPU_CHAIN * 2 * _GPU_SIZE**3 if is_gpu else 2 * _CPU_SIZE**3
+        wanted = 2 * _CPU_SIZE**3
+        if _is_gpu(devices):
+            wanted = _GPU_CHAIN * 2 * _GPU_SIZE**3
         chain = max(1, min(_LONGEST_CHAIN, wanted // flops))
     run = backends.current().build_products(devices, sizes, dtype, chain)
     return _Candidate(sizes=sizes, amount=flops * chain * len(devices), run=run)

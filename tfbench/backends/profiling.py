@@ -1,7 +1,4 @@
-"""A step taken apart for a profile.
-
-Its batches, what it is made of as functions, and what its trace tells.
-"""
+"""A step taken apart for a profile: its batches, its parts as functions, and its trace."""
 
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -10,13 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfbench import backends
-from tfbench.backends.array_feeding import Batch, ahead
+from tfbench.backends.array_feeding import Batch, Transform, ahead
 from tfbench.datasets.sources.splits import list_arrays, map_arrays
 from tfbench.records.profile import ProfiledOperation
 
 Call = Callable[[], None]
 
 _PS = 1e-12
+PHASES = {"forward": 0, "backward": 1, "update": 2}  # of a step, in their order
 
 # at hand, so that a step learns from more than one batch
 _POOL_BATCHES = 32
@@ -32,9 +30,7 @@ class ProfiledBatches:
         iterate: From a stream of batches to the iterator that `fit` makes of it.
     """
 
-    def __init__(
-        self, dataset: Any, *, put: Callable[[Any], Any], iterate: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, dataset: Any, *, put: Transform, iterate: Transform) -> None:
         self._dataset = dataset
         self._iterate = iterate
         stream = iter(dataset)
@@ -49,26 +45,23 @@ class ProfiledBatches:
         return itertools.cycle(self._on_device)
 
     def iterator(self, *, num_ahead: int = 0) -> Any:
-        """Returns an iterator as Keras's training function takes it.
-
-        Of batches on the host, without any work.
+        """Returns an iterator as Keras's training function takes it, of batches at hand.
 
         Args:
             num_ahead: Batches that a thread has ready, as in an input pipeline; 0: there is no such
                 thread.
         """
         batches = _repeat(self.on_host)
-        return self._iterate(ahead(batches, num_ahead) if num_ahead else batches)
+        if num_ahead:
+            batches = ahead(batches, num_ahead)
+        return self._iterate(batches)
 
     def pipeline(self) -> Any:
-        """Returns an iterator over the recipe's own input pipeline.
-
-        It is as Keras's training function takes it.
-        """
+        """Returns an iterator, as above, over the recipe's own input pipeline."""
         return self._iterate(self._dataset)
 
     def draw_call(self) -> Call:
-        """Returns what waits for the input pipeline's next batch."""
+        """Returns a call that waits for the input pipeline's next batch."""
         stream = iter(self._dataset)
 
         def call() -> None:
@@ -78,9 +71,9 @@ class ProfiledBatches:
 
 
 class StepCalls:
-    """A compiled model's step and what it is made of, as functions without arguments.
+    """A compiled model's step and its parts, as functions without arguments.
 
-    Each waits until the device has done it; Keras's own does so if it is asked to.
+    Each waits until the device is done; Keras's own step does so only if it is asked to.
 
     Args:
         model: With the variables that training makes as it begins.
@@ -100,23 +93,22 @@ class StepCalls:
         self.variables = backend.training_variables(model)
         self._kept = [backend.to_numpy(variable) for variable in self.variables]
 
-    def build(self, upto: str) -> Callable[..., Any]:
-        """Returns a function of inputs and targets, compiled as Keras's is: the step up to a phase.
+    def build(self, upto: str) -> Any:
+        """Returns the step up to a phase, a function of inputs and targets, compiled as Keras does.
 
-        Every function is given the same variables, used or not, so that calling one costs the same
-        as another.
+        Every function gets the same variables, used or not, so that all cost the same to call.
 
         Args:
             upto: "dispatch" for one that does nothing, "forward", "backward" or "update".
         """
         raise NotImplementedError
 
-    def run(self, upto: str, function: Callable[..., Any], x: Any, y: Any) -> Any:
+    def run(self, upto: str, function: Any, x: Any, y: Any) -> Any:
         """Calls what `build` returned."""
         return function(x, y)
 
     def train(self, iterator: Any) -> Any:
-        """Calls Keras's training function, and returns what is to be waited for."""
+        """Calls Keras's training function, and returns a result to wait for."""
         raise NotImplementedError
 
     def wait(self, result: Any) -> None:
@@ -134,9 +126,8 @@ class StepCalls:
 
         Args:
             iterator: Of its batches.
-            waits: Whether it ends as calls of phases do, so that it differs from them by what it
-                does, and not by what the host does beside a device; `fit` does not wait for each
-                step.
+            waits: Whether it waits for the device, as calls of phases do, to be compared with them;
+                `fit` does not wait for each step.
         """
 
         def call() -> None:
@@ -152,7 +143,7 @@ class StepCalls:
         return lambda: self.wait(self.run("dispatch", function, *next(iterator)))
 
     def restore(self) -> None:
-        """Gives all variables the values of the beginning, those of metrics included."""
+        """Gives all variables, those of metrics included, their first values."""
         for variable, value in zip(self.variables, self._kept, strict=True):
             variable.assign(value)
         self.model.reset_metrics()
@@ -174,10 +165,10 @@ class TracedOperation(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a trace tells.
+    """What ran while a trace was taken.
 
-    `others` were at work without a name of an operation: the framework's executor on the host,
-    kernels and copies of no operation on a GPU.
+    `others` belong to no operation: the framework's executor on the host, kernels and copies of no
+    operation on a GPU.
     """
 
     operations: list[TracedOperation]
@@ -186,13 +177,11 @@ class Trace(NamedTuple):
 
     @property
     def active_seconds(self) -> float | None:
-        """For how long anything was at work.
-
-        None where the trace tells of nothing but operations.
-        """
+        """For how long anything ran; None where the trace shows nothing but operations."""
         if not self.others and not self.on_device:
             return None
-        return sum(apportion([*self.operations, *self.others], lambda _: (0, "")).values())
+        parts = apportion([*self.operations, *self.others], lambda _: (0, ""))
+        return sum(parts.values())
 
 
 def apportion(
@@ -200,8 +189,8 @@ def apportion(
 ) -> dict[str, float]:
     """Says for how long each part ran, so that all parts add up to the time in which anything ran.
 
-    What runs beside an operation of an earlier phase takes no time of its own; operations of one
-    phase that run at the same time share it alike.
+    An operation that runs beside one of an earlier phase takes no time of its own; operations of
+    one phase that run at the same time share it alike.
 
     Args:
         operations: What ran.
@@ -212,23 +201,21 @@ def apportion(
     """
     edges = []
     for index, operation in enumerate(operations):
-        phase, part = part_of(operation.name)
-        edges += [
-            (operation.start, True, index, phase, part),
-            (operation.end, False, index, phase, part),
-        ]
+        place = part_of(operation.name)
+        edges.append((operation.start, True, index, place))
+        edges.append((operation.end, False, index, place))
     edges.sort(key=lambda edge: edge[0])
     running: dict[int, tuple[int, str]] = {}
     seconds: dict[str, float] = {}
     before = 0
-    for time, begins, index, phase, part in edges:
+    for time, begins, index, place in edges:
         if running and time > before:
-            first = min(running.values())[0]
-            sharing = [name for number, name in running.values() if number == first]
+            first, _ = min(running.values())
+            sharing = [name for phase, name in running.values() if phase == first]
             for name in sharing:
                 seconds[name] = seconds.get(name, 0.0) + (time - before) * _PS / len(sharing)
         if begins:
-            running[index] = (phase, part)
+            running[index] = place
         else:
             running.pop(index, None)
         before = time
@@ -242,18 +229,20 @@ def sum_up(operations: Sequence[TracedOperation], num_steps: int) -> list[Profil
         operations: Of some steps.
         num_steps: How many.
     """
-    own = apportion(operations, lambda name: (0, name))
-    together: dict[str, list[TracedOperation]] = {}
+    own_seconds = apportion(operations, lambda name: (0, name))
+    by_name: dict[str, list[TracedOperation]] = {}
     for operation in operations:
-        together.setdefault(operation.name, []).append(operation)
-    found = [
-        ProfiledOperation(
-            name=name,
-            kind=same[0].kind,
-            occurrences=len(same) / num_steps,
-            seconds=sum(one.end - one.start for one in same) * _PS / num_steps,
-            own_seconds=own.get(name, 0.0) / num_steps,
+        by_name.setdefault(operation.name, []).append(operation)
+    sums = []
+    for name, occurrences in by_name.items():
+        duration = sum(operation.end - operation.start for operation in occurrences)
+        sums.append(
+            ProfiledOperation(
+                name=name,
+                kind=occurrences[0].kind,
+                occurrences=len(occurrences) / num_steps,
+                seconds=duration * _PS / num_steps,
+                own_seconds=own_seconds.get(name, 0.0) / num_steps,
+            )
         )
-        for name, same in together.items()
-    ]
-    return sorted(found, key=lambda one: -one.own_seconds)
+    return sorted(sums, key=lambda operation: -operation.own_seconds)

@@ -21,23 +21,28 @@ from tfbench.cli._output import CleanStream, clean_streams
 from tfbench.errors import ExitCode, Notice, TfbenchError
 from tfbench.wording import shorten, shorten_lines
 
-# Each module, which is imported once one of its commands is called.
-_COMMANDS = {
-    "check": ("check",),
-    "compare": ("compare",),
-    "devices": ("devices",),
-    "help": ("help",),
-    "profile": ("profile",),
-    "recipes": ("list", "validate"),
-    "report": ("report",),
-    "run": ("run",),
-    "runs": ("diff", "export", "import", "recover", "runs"),
-    "scale": ("scale",),
-    "show": ("show",),
-    "sweep": ("crossover", "sweep"),
-    "ui": ("ui",),
+# The module of each command, which is imported once the command is called.
+_MODULES = {
+    "check": "check",
+    "compare": "compare",
+    "crossover": "sweep",
+    "devices": "devices",
+    "diff": "runs",
+    "export": "runs",
+    "help": "help",
+    "import": "runs",
+    "list": "recipes",
+    "profile": "profile",
+    "recover": "runs",
+    "report": "report",
+    "run": "run",
+    "runs": "runs",
+    "scale": "scale",
+    "show": "show",
+    "sweep": "sweep",
+    "ui": "ui",
+    "validate": "recipes",
 }
-_MODULES = {command: module for module, commands in _COMMANDS.items() for command in commands}
 
 
 class _Commands(click.Group):
@@ -89,9 +94,8 @@ def main() -> None:
             exit_code = cli.main(prog_name="tfbench", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         exit_code = _explain("Interrupted", "Interrupted.", "Interrupted.", ExitCode.INTERRUPTED)
-    except (
-        SystemExit
-    ) as end:  # of Click: 0 of a shell's completion, 1 once nobody reads stdout any more
+    except SystemExit as end:
+        # Click raises 0 for a shell's completion, and 1 once nobody reads stdout any more.
         if not end.code:
             raise
         _close_stdout()
@@ -112,10 +116,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _notices_shown() -> Iterator[None]:
-    """Shows warnings of a command's code and of libraries on stderr.
-
-    Each is shown once, in a line.
-    """
+    """Shows each warning of a command's code and of libraries once, in a line on stderr."""
     shown = set[str]()
 
     def show(message: Warning | str, *where: Any, **also: Any) -> None:
@@ -148,19 +149,14 @@ def _prepare_process() -> None:
         if text.encode(errors="ignore").decode() != text:
             raise TfbenchError(f"{shorten(ascii(text))}: must be UTF-8 text.")
     if not os.path.isabs(os.path.expanduser("~")):  # noqa: PTH111, PTH117 - as the libraries ask
-        os.environ["HOME"] = (
-            os.devnull
-        )  # else they leave files in the current folder; no command needs them
+        # Else they leave files in the current folder; no command needs them.
+        os.environ["HOME"] = os.devnull
 
 
 def _describe(error: OSError) -> str:
-    """Says what is wrong with a file, or with stdout.
-
-    An error of anything else is a bug and keeps its traceback.
-    """
-    if any(
-        frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)
-    ):
+    """Returns what is wrong with a file or stdout; any other error is a bug, and is raised."""
+    frames = traceback.walk_tb(error.__traceback__)
+    if any(frame.f_code is click.echo.__code__ for frame, _ in frames):
         _close_stdout()
         return f"stdout cannot be written: {error.strerror}."
     if isinstance(error.filename, str):
@@ -173,21 +169,20 @@ def _explain(kind: str, message: str, text: str, exit_code: int) -> int:
 
     Stdout gets nothing more if something was printed there already.
     """
-    given = [part for argument in sys.argv[1:] for part in (argument, argument.partition("=")[2])]
+    given = []
+    for argument in sys.argv[1:]:
+        given += [argument, argument.partition("=")[2]]
     is_asked = "--format=json" in sys.argv or ("--format", "json") in itertools.pairwise(sys.argv)
     if is_asked and isinstance(sys.stdout, CleanStream) and not sys.stdout.is_used:
+        error = {"type": kind, "message": shorten_lines(message, given)}
         with contextlib.suppress(OSError):  # stderr gets the text in any case
-            click.echo(
-                json.dumps(
-                    {"error": {"type": kind, "message": shorten_lines(message, given)}}, indent=2
-                )
-            )
+            click.echo(json.dumps({"error": error}, indent=2))
     with contextlib.suppress(OSError):  # it may be stderr that cannot be written
         click.echo(shorten_lines(text, given), err=True)
     return exit_code
 
 
 def _close_stdout() -> None:
-    """Sends to nowhere what is left to be written, which Python would try again when it ends."""
+    """Discards what is left to be written, which Python would try again when it ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), sys.stdout.fileno())

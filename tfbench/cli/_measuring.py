@@ -1,7 +1,4 @@
-"""What the commands that measure have in common.
-
-What their options were given, and what makes runs of that.
-"""
+"""What the commands that measure share: the values of their options, and how they make runs."""
 
 import dataclasses
 import functools
@@ -60,7 +57,7 @@ class Measuring(NamedTuple):
     def plan_limits(self) -> dict[str, Any]:
         """The same, as the plan of a sweep has them."""
         return {
-            "run_timeout_seconds": self.limits.timeout_seconds,
+            "run_timeout_seconds": self.run_timeout_seconds,
             "memory_limit_bytes": self.limits.memory_bytes,
         }
 
@@ -72,11 +69,11 @@ class Measuring(NamedTuple):
         resume: str | None = None,
         **options: Any,
     ) -> "RunRequest":
-        """Builds the request for a run of a recipe, or for one that goes on with an earlier run.
+        """Builds the request for a run of a recipe, or for one that resumes an earlier run.
 
         Args:
             recipe: Its name or path.
-            direct: Options that stand for a key, None where they were not given.
+            direct: Options that set a key, None where they were not given.
             resume: The earlier run.
             options: As of `api.make_request`.
         """
@@ -85,31 +82,36 @@ class Measuring(NamedTuple):
 
         given = {**(direct or {}), "backend": self.backend, "data": self.data}
         values = merge_overrides(self.overrides, **given)
-        options |= {"values": values, "data_dir": self.data_dir, "allows_code": self.allows_code}
         try:
-            request = api.make_request(self.store, recipe, resume, **options)
+            request = api.make_request(
+                self.store,
+                recipe,
+                resume,
+                values=values,
+                data_dir=self.data_dir,
+                allows_code=self.allows_code,
+                **options,
+            )
         except RecipeError as error:
             raise RecipeError(_name_options(str(error), given)) from error
         return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
     def open_maker(self, before: "TrackingState | None" = None) -> "RunMaker":
-        """Returns what makes runs, kept and tracked where it was told.
+        """Returns what makes runs, kept and tracked as the options say.
 
         Args:
-            before: Where what is to go on, a run or a sweep, was tracked; it holds unless the
-                command says otherwise.
+            before: Where the run or sweep that is resumed was tracked; it holds unless the options
+                say otherwise.
         """
         from tfbench.runs.run_maker import open_maker
 
-        track = not self.no_mlflow
-        return open_maker(self.store, track, self.tracking_uri, self.experiment, before)
+        return open_maker(
+            self.store, not self.no_mlflow, self.tracking_uri, self.experiment, before
+        )
 
 
 def _name_options(text: str, given: Mapping[str, Any]) -> str:
-    """Returns a text about keys with the options that set them.
-
-    Lines on others begin with a file or a key.
-    """
+    """Returns a text with the options that were given in place of the keys that they set."""
     from tfbench.runs.requests import KEYS
 
     for param in click.get_current_context().command.params:
@@ -141,16 +143,18 @@ class ShownRuns:
     def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "Run":
         """Makes a run of a series, shown in a line that begins with a label.
 
-        On stderr, if it is none of the result.
+        It is on stderr if the run is not part of the result (`is_aside`).
         """
         from tfbench.report.run.series_console import SeriesConsole
 
-        quiet = self.as_json or is_aside
-        is_tracked = self.maker.tracker is not None
-        shown = SeriesConsole(
-            label, self._warned, quiet_stdout=quiet, server=self.maker.server, is_tracked=is_tracked
+        console = SeriesConsole(
+            label,
+            self._warned,
+            quiet_stdout=self.as_json or is_aside,
+            server=self.maker.server,
+            is_tracked=self.maker.tracker is not None,
         )
-        return self.maker.make(request, shown, self._limits)
+        return self.maker.make(request, console, self._limits)
 
     def open_console(self) -> "RunConsole":
         """Returns what shows a run alone."""

@@ -25,7 +25,11 @@ _HEADINGS = {
     "Recipe and data": ("backend", "data", "data_dir", "overrides", "allows_code"),
     "Limits of each run": ("run_timeout_seconds", "memory_limit_bytes"),
     "Store, MLflow and output": (
-        *("store", "tracking_uri", "experiment", "no_mlflow", "output_format"),
+        "store",
+        "tracking_uri",
+        "experiment",
+        "no_mlflow",
+        "output_format",
     ),
 }
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names}
@@ -44,17 +48,15 @@ class count(click.IntRange):  # noqa: N801 - as click's own types, it is called 
 def _quantity(
     name: str, units: dict[str, float], examples: str, most: float, *, allows_zero: bool = False
 ) -> Callable[[Any], float]:
-    """Returns what reads a positive number, with a unit or without: "90", "10m", "4GiB", "2%".
-
-    Help calls it `name`.
-    """
+    """Returns what reads a positive number, with a unit or without, as "10m"; help has `name`."""
 
     def read(value: Any) -> float:
         text = str(value).strip()
         unit = next((unit for unit in units if text.endswith(unit)), "")
-        number = math.nan
-        with contextlib.suppress(ValueError):
+        try:
             number = float(text.removesuffix(unit)) * units.get(unit, 1)
+        except ValueError:
+            number = math.nan
         if not (0 < number <= most or (allows_zero and number == 0)):
             least = "0 or more" if allows_zero else "more than 0"
             raise click.BadParameter(
@@ -111,12 +113,15 @@ def batch_size_option(meaning: str) -> Callable[[F], F]:
 
 
 global_batch_size_option = batch_size_option("Samples per step, over all replicas.")
-_STRATEGY = (
-    "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker."
-    " model: split weights. hybrid: split batches and weights."
-)
 setup_option = stack(
-    click.option("--strategy", type=click.Choice(STRATEGIES), help=_STRATEGY),
+    click.option(
+        "--strategy",
+        type=click.Choice(STRATEGIES),
+        help=(
+            "default: plain Keras. mirrored: one replica per device. multi_worker: one process per"
+            " worker. model: split weights. hybrid: split batches and weights."
+        ),
+    ),
     click.option(
         "--devices", metavar="LIST", help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU."
     ),
@@ -142,9 +147,8 @@ def _open_store(context: click.Context, option: click.Parameter, root: Path) -> 
     from tfbench.errors import TrackingError
     from tfbench.store.store import Store
 
-    with contextlib.suppress(
-        OSError
-    ):  # of a folder that cannot be looked into, which is said where it is used
+    # A folder that cannot be looked into is reported where it is used.
+    with contextlib.suppress(OSError):
         if root.exists() and not root.is_dir():
             raise TrackingError(
                 f"store {root}: is a file, and a store is a folder. Name another one with --store."
@@ -160,8 +164,12 @@ set_option = click.option(
     callback=_read_overrides,
     help="Set any key of the recipe, such as model.hidden_units=[4000,4000]. Repeatable.",
 )
-_CODE = "Allow your own functions that the recipe names."
-allow_code_option = click.option("--allow-code", "allows_code", is_flag=True, help=_CODE)
+allow_code_option = click.option(
+    "--allow-code",
+    "allows_code",
+    is_flag=True,
+    help="Allow your own functions that the recipe names.",
+)
 store_option = click.option(
     "--store",
     metavar="DIR",
@@ -179,9 +187,12 @@ tracking_uri_option = click.option(
 asked_uri_option = click.option(
     "--tracking-uri", **_URI, help="Contact this MLflow server for runs tracked there."
 )
-_FORMATS = click.Choice(["text", "json"])
 format_option = click.option(
-    "--format", "output_format", type=_FORMATS, default="text", help="json: one document."
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json: one document.",
 )
 measuring_options = stack(
     click.option(
@@ -224,12 +235,10 @@ measuring_options = stack(
 
 
 def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
-    """Returns what adds the options of every plan of a sweep.
-
-    Its repeats, how long runs and all of it take, dry run.
+    """Returns what adds the options of every plan: repeats, times, and the dry run.
 
     Args:
-        seconds: Of each run, unless it is told.
+        seconds: The default of each run.
         fewest: Repeats that make sense.
     """
     return stack(
@@ -255,14 +264,8 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
     )
 
 
-_REFINE = "Add up to N values to one --vary where the faster setup changes."
-
-
 def setup_options(*, refine: int = 0) -> Callable[[F], F]:
-    """Returns what adds the options that say what is varied and compared.
-
-    `refine` is how many values are added.
-    """
+    """Returns what adds the options of what is varied and compared, and adds `refine` values."""
     return stack(
         click.option(
             "--vary",
@@ -295,7 +298,10 @@ def setup_options(*, refine: int = 0) -> Callable[[F], F]:
             ),
         ),
         click.option(
-            "--refine", type=count(1 if refine else 0, 1000), default=refine, help=_REFINE
+            "--refine",
+            type=count(1 if refine else 0, 1000),
+            default=refine,
+            help="Add up to N values to one --vary where the faster setup changes.",
         ),
         click.option(
             "--step",
@@ -315,15 +321,16 @@ def require_absent(why: str, *names: str) -> None:
     """Rejects parameters of the command under way that contradict what it was asked for.
 
     Args:
-        why: What else was asked for, in a sentence without its end: "--resume goes by the plan that
-            there is".
+        why: What else was asked for, such as "--resume uses the plan of the sweep".
         names: Of the parameters.
     """
-    params = click.get_current_context().command.params
-    given = [one for one in params if one.name in names and is_given(one.name)]
+    given = []
+    for param in click.get_current_context().command.params:
+        if param.name not in names or not is_given(param.name):
+            continue
+        if isinstance(param, click.Option):
+            given.append(max(param.opts, key=len))
+        else:
+            given.append(param.human_readable_name)
     if given:
-        written = [
-            max(one.opts, key=len) if isinstance(one, click.Option) else one.human_readable_name
-            for one in given
-        ]
-        raise click.UsageError(f"{why}: leave {', '.join(written)} out.")
+        raise click.UsageError(f"{why}: leave {', '.join(given)} out.")

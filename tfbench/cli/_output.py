@@ -17,8 +17,6 @@ from tfbench.wording import clean, one_line, without_secrets
 if TYPE_CHECKING:
     from tfbench.report.table import Section
 
-_STDOUT = ("-", "/dev/stdout")
-
 
 class CleanStream:
     """Passes text on without passwords, and without what a terminal would obey.
@@ -36,12 +34,9 @@ class CleanStream:
 
         Click would take ASCII for a mistake, and bypass this stream to write UTF-8.
         """
-        own = self.uncleaned.encoding or "ascii"
-        return (
-            "utf-8"
-            if own.lower().replace("-", "") in ("ascii", "usascii", "ansi_x3.41968")
-            else own
-        )
+        encoding = self.uncleaned.encoding or "ascii"
+        is_ascii = encoding.lower().replace("-", "") in ("ascii", "usascii", "ansi_x3.41968")
+        return "utf-8" if is_ascii else encoding
 
     def write(self, text: str) -> int:
         """Writes, with "?" for what the stream's encoding cannot say."""
@@ -76,53 +71,39 @@ def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
         click.echo(one_line(line), err=err)
 
 
-def tell(text: str) -> None:
-    """Says on stderr what happens."""
+def log(text: str) -> None:
+    """Prints on stderr what happens."""
     echo_lines([text], err=True)
 
 
 def echo_drawn(text: str) -> None:
-    """Prints what a console has drawn, with the colours that it has chosen.
-
-    Its texts are clean already.
-    """
+    """Prints what a console has drawn and cleaned, with the colours that it has chosen."""
     click.echo(text, nl=False, file=getattr(sys.stdout, "uncleaned", sys.stdout), color=True)
 
 
-def tell_waiting(text: str) -> None:
-    """Says on a terminal what takes a while, where nothing else is shown.
-
-    Elsewhere it does nothing.
-    """
+def log_waiting(text: str) -> None:
+    """Prints on a terminal what takes a while and shows nothing else; elsewhere nothing."""
     if sys.stderr and sys.stderr.isatty():
-        tell(f"{text} ...")
+        log(f"{text} ...")
 
 
 def terminal_width() -> int:
-    """Returns the characters of a line: of the terminal, or as COLUMNS has it.
-
-    Into a pipe or a file, 120.
-    """
+    """Returns the width of the terminal, or as COLUMNS has it; of a pipe or a file, 120."""
     return shutil.get_terminal_size((TEXT_WIDTH, 24)).columns
 
 
 def text_width() -> int:
-    """Returns the characters in a line of text, at most 120.
-
-    Longer lines are hard to read.
-    """
+    """Returns the width of text, at most 120: longer lines are hard to read."""
     return min(terminal_width(), TEXT_WIDTH)
 
 
 def is_stdout(output: Path | str) -> bool:
     """Says whether a user wants something on stdout, which then gets nothing else."""
-    return str(output) in _STDOUT
+    return str(output) in ("-", "/dev/stdout")
 
 
 def write_to(output: Path, data: bytes) -> None:
-    """Writes data where a user wants it.
-
-    Stdout, a file, or a pipe or device, which is never replaced.
+    """Writes data to stdout, a file, or a pipe or device, which is never replaced.
 
     Raises:
         OutputError: It cannot be written there.
@@ -151,7 +132,7 @@ def echo_sections(sections: "Iterable[Section]", width: int | None = None) -> No
 
 
 def require_free(path: Path) -> None:
-    """Rejects to write over what is there, unless it is a pipe or a device.
+    """Rejects a path that something has already, unless it is a pipe or a device.
 
     Raises:
         OutputError: There is a file of this name, or a folder.

@@ -1,4 +1,4 @@
-"""What the commands that work on the store share, and what a user has set of his machines."""
+"""What commands on the store share, and what a user has set of his machines."""
 
 import functools
 import os
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def tracker_maker(store: "Store", named: str | None) -> "MakeTracker":
-    """Returns what makes trackers of MLflow experiments of runs of a store.
+    """Returns what makes trackers of MLflow experiments for runs of a store.
 
-    They are of its own database, or of an address that the user has `named` for this call; others
-    are rejected.
+    They use its own database, or an address that the user has `named` for this call; others are
+    rejected.
     """
     from tfbench.runs.run_maker import open_tracker
 
@@ -39,28 +39,21 @@ def describe_unreadable(unreadable: Mapping[str, str]) -> str:
 
 
 def end_with_unreadable(unreadable: Mapping[str, str]) -> None:
-    """Ends a command with exit code 2 if some runs could not be read.
-
-    The command has done its work without them.
-    """
+    """Ends a command, which has done all else, with exit code 2 if runs could not be read."""
     if unreadable:
         raise TrackingError(describe_unreadable(unreadable))
 
 
 def read_machines() -> "dict[str, MachineSettings]":
-    """Returns what a user has set of machines in his `config.toml`, by their names.
-
-    Nothing where there is none.
+    """Returns what a user has set of machines in his `config.toml`, if any, by their names.
 
     Raises:
         RecipeError: The file cannot be read, or holds something else.
     """
-    path = (
-        Path(click.get_app_dir("tfbench")) / "config.toml"
-    )  # in XDG_CONFIG_HOME, else below `~/.config`
-    if not os.path.lexists(
-        path
-    ):  # nor is there one below a home that is none, or that may not be entered
+    # In XDG_CONFIG_HOME, else below `~/.config`.
+    path = Path(click.get_app_dir("tfbench")) / "config.toml"
+    # A home that is no folder, or that may not be entered, has none.
+    if not os.path.lexists(path):
         return {}
     from tfbench.recipe.toml_text import read_toml
     from tfbench.records.settings import UserSettings

@@ -1,7 +1,4 @@
-"""Planning a sweep and making it, for the commands that do.
-
-What is shown before, meanwhile and at its end.
-"""
+"""Plans and makes sweeps for the commands, with what is shown before, meanwhile and after."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +8,8 @@ from tfbench.cli._output import (
     echo_json,
     echo_lines,
     exit_code,
-    tell,
-    tell_waiting,
+    log,
+    log_waiting,
     terminal_width,
     text_width,
 )
@@ -46,7 +43,7 @@ def make_plan(
         request: What a run of the recipe would be.
         measuring: What the command was given.
         variations: Each KEY=VALUES or KEY=LOW..HIGH; none: what the recipe's [sweep] varies.
-        setups: None: what there is to compare on this machine.
+        setups: Texts of `--setup`; none: what there is to compare on this machine.
         refine: How many values are added at most.
         step: What the values of a range are multiples of; None: of batch sizes the replicas.
         planning: As of `plan_sweep`.
@@ -85,45 +82,53 @@ def make_sweep(
     from tfbench.sweeps.plan import warn_of_unused_gpus
     from tfbench.sweeps.tasks import reusable_results
 
-    plan, _, results, before = planned
-    store = measuring.store
-    num_made = len(results if ray else reusable_results(plan, results, store))
+    plan = planned.plan
+    results = planned.results
     if not ray:
+        results = reusable_results(plan, results, measuring.store)
         warn_of_unused_gpus(plan)
+    num_made = len(results)
     show_plan(plan, num_made, measuring)
     if dry_run:
         return ExitCode.DONE
-    maker = measuring.open_maker(before)
+    maker = measuring.open_maker(planned.before)
     if ray:
         made = _make_on_ray(planned, ray, maker, measuring)
     else:
-        is_tracked = maker.tracker is not None
         console = SweepConsole(
-            plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked
+            plan,
+            quiet_stdout=measuring.as_json,
+            server=maker.server,
+            is_tracked=maker.tracker is not None,
         )
         made = sweep.make_sweep(planned, maker, console)
     end = made.end
-    if not end.results and not end.was_interrupted and not ray and not measuring.as_json:
-        click.echo(
-            "Nothing was measured: no run fits into --time-budget. Give more time.", err=True
-        )
+    if not (end.results or end.was_interrupted or ray or measuring.as_json):
+        log("Nothing was measured: no run fits into --time-budget. Give more time.")
         return ExitCode.RUN_FAILED
     if made.view_problem:
         click.echo(
             f"Warning: the sweep has no view of its own in MLflow: {made.view_problem}", err=True
         )
-    _show_swept(made, maker, measuring, ("--ray", ray) if ray else (), is_crossover=is_crossover)
-    has_failed = end.num_failed > 0
-    if (
-        made.plan.refinement
-    ):  # a value that is too large is a result, a setup that fails at all of them is none
-        outcomes = [
-            {row.entries[setup].outcome for row in made.comparison.rows}
-            for setup in made.comparison.setups
-        ]
-        has_failed = any(of_setup.isdisjoint(("FINISHED", "MISSING")) for of_setup in outcomes)
-    lacks_runs = end.num_left > 0 and (bool(ray) or end.num_planned - end.num_left == num_made)
-    return exit_code(has_failed=has_failed or lacks_runs, was_interrupted=end.was_interrupted)
+    _show_swept(made, maker, measuring, ray, is_crossover=is_crossover)
+    has_failed = _has_failed(made)
+    if end.num_left and (ray or end.num_planned - end.num_left == num_made):
+        has_failed = True
+    return exit_code(has_failed=has_failed, was_interrupted=end.was_interrupted)
+
+
+def _has_failed(made: "Swept") -> bool:
+    """Says whether a run failed; of a refinement, whether a setup failed at all of the values.
+
+    A value that is too large is a result of a refinement.
+    """
+    if not made.plan.refinement:
+        return made.end.num_failed > 0
+    for setup in made.comparison.setups:
+        outcomes = {row.entries[setup].outcome for row in made.comparison.rows}
+        if outcomes.isdisjoint(("FINISHED", "MISSING")):
+            return True
+    return False
 
 
 def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: str) -> None:
@@ -132,17 +137,13 @@ def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: s
     from tfbench.report.comparison.sweep import plan_lines
 
     num_left = len(list_planned_runs(plan)) - num_made
-    lines = plan_lines(plan, num_left, text_width())
-    echo_lines([*lines, *more], err=measuring.as_json)
+    echo_lines([*plan_lines(plan, num_left, text_width()), *more], err=measuring.as_json)
 
 
 def _make_on_ray(
     planned: "Planned", address: str, maker: "RunMaker", measuring: "Measuring"
 ) -> "Swept":
-    """Runs the incomplete tasks of a sweep on a Ray cluster.
-
-    Then it brings their runs into MLflow.
-    """
+    """Makes the incomplete tasks of a sweep on a Ray cluster, and brings the runs into MLflow."""
     from tfbench.report.run.sections import recovery_command
     from tfbench.runs.recovery import recover
     from tfbench.sweeps import ray_engine
@@ -150,43 +151,38 @@ def _make_on_ray(
     from tfbench.wording import count
 
     store = measuring.store
-    uri = measuring.tracking_uri
-    end = ray_engine.make_sweep(planned, address, store, maker.state, tell)
+    end = ray_engine.make_sweep(planned, address, store, maker.state, log)
     if maker.tracker is not None:
-        of = [result.run_id for result in end.results.values() if result.run_id]
-        tell_waiting("bringing the runs into MLflow")
-        runs = recover(store, tracker_maker(store, uri), of=of)
-        if failed := [run for run in runs if run.status == "failed"]:
-            said = (
-                f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
-            )
-            echo_lines(
-                [f"Warning: {said} `{recovery_command(store.root, uri)}` tries again."], err=True
+        run_ids = [result.run_id for result in end.results.values() if result.run_id]
+        log_waiting("bringing the runs into MLflow")
+        runs = recover(store, tracker_maker(store, measuring.tracking_uri), of=run_ids)
+        failed = [run for run in runs if run.status == "failed"]
+        if failed:
+            log(
+                f"Warning: {count(len(failed), 'run')} could not be brought into MLflow:"
+                f" {failed[0].message} `{recovery_command(store.root, measuring.tracking_uri)}`"
+                " tries again."
             )
     return compare_and_track(planned.plan, end, maker)
 
 
 def follow_up_commands(maker: "RunMaker", sweep_id: str) -> list[str]:
-    """Returns the commands that show a sweep again, each with its purpose.
-
-    One of them opens the sweep in MLflow, or brings it there.
-    """
+    """Returns the commands that show a sweep again, and open it in MLflow or bring it there."""
     from tfbench.report.run.sections import recovery_command
 
     store = maker.store
-    is_tracked = maker.tracker is not None
-    in_mlflow = (
-        store.command("ui", "--sweep", sweep_id)
-        if is_tracked
-        else recovery_command(store.root, maker.server)
-    )
-    # Before the commands: zsh takes what stands behind a "#" for words of the command where it is
-    # typed.
+    if maker.tracker is not None:
+        title = "in MLflow"
+        command = store.command("ui", "--sweep", sweep_id)
+    else:
+        title = "into MLflow"
+        command = recovery_command(store.root, maker.server)
+    # Titles come before the commands: zsh takes what stands behind a "#" for words of a command.
     return [
         f"To look at sweep {sweep_id}:",
         f"  this table again  {store.command('compare', '--sweep', sweep_id)}",
         f"  as one HTML file  {store.command('report', '--sweep', sweep_id)}",
-        f"  {'in MLflow' if is_tracked else 'into MLflow':16}  {in_mlflow}",
+        f"  {title:16}  {command}",
     ]
 
 
@@ -194,14 +190,11 @@ def _show_swept(
     made: "Swept",
     maker: "RunMaker",
     measuring: "Measuring",
-    where: tuple[str, ...],
+    ray: str | None,
     *,
     is_crossover: bool,
 ) -> None:
-    """Shows what came of a sweep.
-
-    `where` are words of the command that say where its runs are made.
-    """
+    """Shows what came of a sweep, which a Ray cluster has made if `ray` names one."""
     import dataclasses
 
     from tfbench.report.comparison.comparison import comparison_sections
@@ -209,33 +202,35 @@ def _show_swept(
     from tfbench.report.table import text
     from tfbench.sweeps.comparison import ComparedRuns
 
-    made = dataclasses.replace(
-        made, comparison=dataclasses.replace(made.comparison, machine_settings=read_machines())
-    )
+    comparison = dataclasses.replace(made.comparison, machine_settings=read_machines())
+    made = dataclasses.replace(made, comparison=comparison)
     plan = made.plan
     end = made.end
-    comparison = made.comparison
+    store = measuring.store
     if comparison.unreadable:
-        echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
-    report = measuring.store.command("report", "--sweep", plan.sweep_id)
-    sections = [
-        *comparison_sections(comparison, made.verdict, report=report),
-        *short_run_notice(plan),
-    ]
-    lines = ["", *text(sections, terminal_width())]
+        log(f"Warning: {describe_unreadable(comparison.unreadable)}")
+    sections = comparison_sections(
+        comparison, made.verdict, report=store.command("report", "--sweep", plan.sweep_id)
+    )
+    lines = ["", *text([*sections, *short_run_notice(plan)], terminal_width())]
     if end.num_left:
-        unmade = "no machine has made them" if where else "the time budget is used up"
-        why = "interrupted" if end.was_interrupted else unmade
-        lines += ["", f"{end.num_left} of {end.num_planned} runs were not made: {why}."]
+        where = ("--ray", ray) if ray else ()
+        if end.was_interrupted:
+            why = "interrupted"
+        else:
+            why = "no machine has made them" if ray else "the time budget is used up"
         lines += [
+            "",
+            f"{end.num_left} of {end.num_planned} runs were not made: {why}.",
             "This makes them:",
-            f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}",
+            f"  {store.command('sweep', '--resume', plan.sweep_id, *where)}",
         ]
     echo_lines([*lines, "", *follow_up_commands(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
         document = made.document()
         if made.crossover and is_crossover:
-            is_complete = not end.num_left and not end.was_interrupted
-            found = crossover_document(made.crossover, plan, is_complete=is_complete)
-            document = found | {"comparison": ComparedRuns.document(made)}
+            document = crossover_document(
+                made.crossover, plan, is_complete=not (end.num_left or end.was_interrupted)
+            )
+            document["comparison"] = ComparedRuns.document(made)
         echo_json(document)

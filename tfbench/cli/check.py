@@ -19,6 +19,7 @@ from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
+    from tfbench.report.table import Section
     from tfbench.runs.series import RunSeries
 
 
@@ -73,7 +74,6 @@ def check_command(
         check_document,
         check_sections,
     )
-    from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
 
     request = measuring.make_request(recipe, direct, steady_seconds=5.0)
@@ -82,29 +82,36 @@ def check_command(
         baselines.require_place(save)
         sample, made = baselines.make_baseline(request, repeats, ShownRuns(measuring).make_brief)
         baselines.write_baseline(save, sample)
-        lines = text(baseline_sections(sample, save, made.warnings), text_width())
-        _echo(lines, {"file": str(save), "baseline": sample}, made, measuring)
+        sections = baseline_sections(sample, save, made.warnings)
+        _echo(sections, {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
     if save or not baseline:
         raise click.UsageError(
             "Compare with a baseline (--baseline FILE), or save one (--save FILE)."
         )
-    found = baselines.read_baseline(baseline)
     source = str(baseline)
-    make = ShownRuns(measuring).make_brief
-    limits: dict[str, Any] = {"fail_above": fail_above, "allows_unequal": allows_unequal}
-    done, made = baselines.check(request, found, source, repeats, make, **limits)
+    done, made = baselines.check(
+        request,
+        baselines.read_baseline(baseline),
+        source,
+        repeats,
+        ShownRuns(measuring).make_brief,
+        fail_above=fail_above,
+        allows_unequal=allows_unequal,
+    )
     num_failed = made.num_failed
-    lines = text(check_sections(done, source, num_failed, made.warnings), text_width())
-    _echo(lines, check_document(done, source, num_failed), made, measuring)
+    sections = check_sections(done, source, num_failed, made.warnings)
+    _echo(sections, check_document(done, source, num_failed), made, measuring)
     if done.judgement == "regression":
         return ExitCode.REGRESSION
     return exit_code(has_failed=num_failed > 0, was_interrupted=False)
 
 
 def _echo(
-    lines: list[str], document: dict[str, Any], made: "RunSeries", measuring: Measuring
+    sections: "list[Section]", document: dict[str, Any], made: "RunSeries", measuring: Measuring
 ) -> None:
-    echo_lines(lines, err=measuring.as_json)
+    from tfbench.report.table import text
+
+    echo_lines(text(sections, text_width()), err=measuring.as_json)
     if measuring.as_json:
         echo_json(document | {"runs": [run.document() for run in made.outcomes]})

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tfbench.api import ComparedRuns
     from tfbench.store.store import Store
 
-_FORMATS = click.Choice(["text", "markdown", "csv", "json"])
 # As `api.compare` names them.
 selection_options = stack(
     click.argument("runs", nargs=-1, metavar="[RUN]..."),
@@ -45,11 +44,12 @@ def read_comparison(
     """
     from tfbench import api
 
-    if sum(map(bool, (runs, sweep, takes_all))) != 1:
+    selections = [choice for choice in (runs, sweep, takes_all) if choice]
+    if len(selections) != 1:
         raise click.UsageError("Name runs, a sweep (--sweep @last), or use --all.")
     if recipe and not takes_all:
         raise click.UsageError("--recipe needs --all.")
-    found = api.compare(
+    compared = api.compare(
         runs or None,
         sweep=sweep,
         recipe=recipe,
@@ -57,9 +57,9 @@ def read_comparison(
         store=store.root,
         **options,
     )
-    if not found.comparison.rows:
-        end_with_unreadable(found.comparison.unreadable)
-    return found
+    if not compared.comparison.rows:
+        end_with_unreadable(compared.comparison.unreadable)
+    return compared
 
 
 @click.command("compare", short_help="Compare stored runs, with a verdict.")
@@ -67,7 +67,7 @@ def read_comparison(
 @click.option(
     "--format",
     "output_format",
-    type=_FORMATS,
+    type=click.Choice(["text", "markdown", "csv", "json"]),
     default="text",
     help="csv: one line per setup and size.",
 )
@@ -95,43 +95,36 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
     # What varies in one recipe is not set in another; runs that a user named are meant to stand
     # side by side.
     if not selection["takes_all"] or len(recipes) < 2 or output_format in ("json", "csv"):
-        show_compared(store, compared, output_format, selection)
-        return
-    for recipe in recipes:
-        chosen = selection | {"recipe": recipe, "baseline": None}
-        found = read_comparison(store, **chosen)
-        if baseline in found.comparison.setups:
-            chosen |= {"baseline": baseline}
-            found = read_comparison(store, **chosen)
-        click.echo(f"# {recipe}\n" if output_format == "markdown" else f"{recipe}\n")
-        _echo(store, found, output_format, chosen)
-        click.echo()
-    end_with_unreadable(compared.comparison.unreadable)
-
-
-def show_compared(
-    store: "Store", compared: "ComparedRuns", output_format: str, selected: "Mapping[str, Any]"
-) -> None:
-    """Shows runs side by side, in one of the formats of `compare`.
-
-    `selected` is as of `selection_options`.
-    """
-    _echo(store, compared, output_format, selected)
+        echo_compared(store, compared, output_format, selection)
+    else:
+        for recipe in recipes:
+            chosen = selection | {"recipe": recipe, "baseline": None}
+            of_recipe = read_comparison(store, **chosen)
+            if baseline in of_recipe.comparison.setups:
+                chosen["baseline"] = baseline
+                of_recipe = read_comparison(store, **chosen)
+            click.echo(f"# {recipe}\n" if output_format == "markdown" else f"{recipe}\n")
+            echo_compared(store, of_recipe, output_format, chosen)
+            click.echo()
     end_with_unreadable(compared.comparison.unreadable)
 
 
 def _report_command(store: "Store", compared: "ComparedRuns", selected: "Mapping[str, Any]") -> str:
     words = ["--sweep", compared.plan.sweep_id] if compared.plan else [*selected["runs"]]
-    for name, option in (("takes_all", "--all"), ("allows_unequal", "--allow-unequal")):
-        words += [option] if selected.get(name) else []
+    if selected.get("takes_all"):
+        words.append("--all")
+    if selected.get("allows_unequal"):
+        words.append("--allow-unequal")
     for name in ("recipe", "baseline"):
-        words += [f"--{name}", selected[name]] if selected.get(name) else []
+        if selected.get(name):
+            words += [f"--{name}", selected[name]]
     return store.command("report", *words)
 
 
-def _echo(
+def echo_compared(
     store: "Store", compared: "ComparedRuns", output_format: str, selected: "Mapping[str, Any]"
 ) -> None:
+    """Prints runs side by side in a format of `compare`, as `selection_options` chose them."""
     from tfbench.report.comparison.comparison import comparison_records, comparison_sections
     from tfbench.report.table import markdown
 

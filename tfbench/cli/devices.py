@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_json, echo_sections, tell_waiting
+from tfbench.cli._output import echo_json, echo_sections, log_waiting
 from tfbench.errors import DeviceError, ExitCode, TfbenchError
 
 if TYPE_CHECKING:
@@ -60,80 +60,80 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
     from tfbench.machine.energy import find_energy_sources
     from tfbench.recipe.backend_support import BACKEND_TITLES
 
-    tell_waiting("asking what is installed for devices")
+    log_waiting("asking what is installed for devices")
     installed = [
         devices.ask_framework(name) for name in BACKEND_TITLES if devices.is_installed(name)
     ]
-    usable = [one for one in installed if not one.problem]
+    usable = [framework for framework in installed if not framework.problem]
     if installed and not usable:
         raise DeviceError("\n".join(map(devices.describe_silence, installed)))
     facts = devices.read_system(Path("/"), os.environ)
     gpus = devices.list_gpus(facts, usable)
-    problems = list(
-        dict.fromkeys(filter(None, (devices.explain_missing_gpu(facts, one) for one in usable)))
-    )
+    explanations = [devices.explain_missing_gpu(facts, framework) for framework in usable]
+    problems = dict.fromkeys(filter(None, explanations))
     energy = find_energy_sources(gpus)
-    if output_format == "text":
+    as_text = output_format == "text"
+    if as_text:
         echo_sections([_describe(gpus, installed, energy)])
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
     checks = []
-    for found in (
-        _check_all(usable[0] if usable else devices.Framework(name="tensorflow")) if check else ()
-    ):
-        checks.append(found)
-        if output_format == "text":
-            click.echo()
-            echo_sections([_describe_check(found)])
-    if output_format == "json":
+    if check:
+        framework = usable[0] if usable else devices.Framework(name="tensorflow")
+        for result in _check_all(framework):
+            checks.append(result)
+            if as_text:
+                click.echo()
+                echo_sections([_describe_check(result)])
+    if not as_text:
         from tfbench.report.document import to_document
 
         document = to_document(facts) | {
             "logical_cores": os.cpu_count(),
             "gpus": gpus,
             "backends": installed,
+            "energy": energy,
+            "problem": "\n".join(problems) or None,
         }
-        document |= {"energy": energy, "problem": "\n".join(problems) or None}
-        echo_json(document | ({"checks": checks} if check else {}))
-    return ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE
+        if check:
+            document["checks"] = checks
+        echo_json(document)
+    return ExitCode.RUN_FAILED if any(result.problem for result in checks) else ExitCode.DONE
 
 
 def _check_all(framework: "Framework") -> Iterator[Check]:
-    seen = [f"gpu:{index}" for index in range(len(framework.gpus))]
-    alone = {"measurement.seconds": CHECK_SECONDS, "distribution.strategy": "default"}
-    for device in ("cpu:0", *seen):
-        yield _train(device, framework.name, alone)[0]
+    gpus = [f"gpu:{index}" for index in range(len(framework.gpus))]
+    values = {"measurement.seconds": CHECK_SECONDS, "distribution.strategy": "default"}
+    for device in ("cpu:0", *gpus):
+        check, _ = _train(device, framework.name, values)
+        yield check
     if framework.name != "torch":
-        yield _check_as_one(seen if len(seen) > 1 else ["cpu:0", "cpu:1"], framework.name)
+        yield _check_as_one(gpus if len(gpus) > 1 else ["cpu:0", "cpu:1"], framework.name)
 
 
 def _train(devices: str, backend: str, values: Mapping[str, Any]) -> tuple[Check, float]:
-    """Trains a small network, which keeps nothing.
-
-    Returns what came of it, and the loss that it ended with.
-    """
+    """Trains a small network, and keeps nothing; returns what came of it, and its last loss."""
     import tempfile
 
     from tfbench import api
 
-    overrides = {"measurement.checks": False, "training.backend": backend} | dict(values)
-    options: dict[str, Any] = {
-        "overrides": overrides,
-        "devices": devices,
-        "synthetic": True,
-        "track": False,
-    }
-    tell_waiting(f"training on {devices}")
+    log_waiting(f"training on {devices}")
     try:
         with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
-            run = api.run("mnist_hidden100_mlp", store=folder, **options)
+            run = api.run(
+                "mnist_hidden100_mlp",
+                overrides={"measurement.checks": False, "training.backend": backend, **values},
+                devices=devices,
+                synthetic=True,
+                store=folder,
+                track=False,
+            )
     except TfbenchError as error:
         return Check(devices, None, (), str(error)), math.nan
     problem = "" if run.is_finished else run.reason or run.status
+    check = Check(devices, run.samples_per_second, run.warnings, problem)
     loss = run.result.epochs[-1].loss if run.result.epochs else None
-    return Check(devices, run.samples_per_second, run.warnings, problem), (
-        math.nan if loss is None else loss
-    )
+    return check, math.nan if loss is None else loss
 
 
 def _check_as_one(devices: Sequence[str], backend: str) -> Check:
@@ -143,13 +143,14 @@ def _check_as_one(devices: Sequence[str], backend: str) -> Check:
         "measurement.steps": SHARED_STEPS,
     }
     alone, expected = _train(devices[0], backend, values | {"distribution.strategy": "default"})
-    several, found = _train(
+    several, loss = _train(
         ",".join(devices), backend, values | {"distribution.strategy": "mirrored"}
     )
     problem = alone.problem or several.problem
-    if not problem and not abs(found - expected) <= LARGEST_DIFFERENCE * abs(expected):
+    is_alike = abs(loss - expected) <= LARGEST_DIFFERENCE * abs(expected)  # False of no number
+    if not problem and not is_alike:
         problem = (
-            f"they do not train as one device does: the loss is {found:.6g}, that of {devices[0]}"
+            f"they do not train as one device does: the loss is {loss:.6g}, that of {devices[0]}"
             f" {expected:.6g}."
         )
     return several._replace(warnings=(), problem=problem)
@@ -161,16 +162,14 @@ def _describe_check(check: Check) -> "Section":
 
     if check.problem or check.samples_per_second is None:
         return Section(f"{check.device}: {check.problem or 'no step was timed.'}")
-    what = (
+    finding = "and nothing was found that disturbs a measurement."
+    if check.warnings:
+        finding = "but see the warnings:"
+    return Section(
         f"{check.device} trains a small network at {format_speed(check.samples_per_second)}"
-        " samples/s"
+        f" samples/s, {finding}",
+        tuple(f"- {warning}" for warning in check.warnings),
     )
-    found = (
-        "but see the warnings:"
-        if check.warnings
-        else "and nothing was found that disturbs a measurement."
-    )
-    return Section(f"{what}, {found}", tuple(f"- {warning}" for warning in check.warnings))
 
 
 def _describe(
@@ -187,13 +186,15 @@ def _describe(
         rows.append((f"gpu:{index}", f"{gpu.name}{memory}, driver {gpu.driver or 'unknown'}"))
     if not gpus:
         rows.append(("gpu", "none that NVIDIA's driver reports; containers need `--gpus all`"))
-    for one in installed:
-        seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(one.gpus))
-        cuda = f"built for CUDA {one.cuda}" if one.cuda else "built without CUDA"
-        what = f"{one.version}, {cuda}{f', sees {seen}' if seen else ''}"
-        rows.append(
-            (title_of(one.name), f"cannot be asked: {one.problem}" if one.problem else what)
-        )
+    for framework in installed:
+        seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(framework.gpus))
+        cuda = f"built for CUDA {framework.cuda}" if framework.cuda else "built without CUDA"
+        text = f"{framework.version}, {cuda}"
+        if seen:
+            text += f", sees {seen}"
+        if framework.problem:
+            text = f"cannot be asked: {framework.problem}"
+        rows.append((title_of(framework.name), text))
     rows += [("energy", f"of {source.name} ({source.part})") for source in energy.sources]
     rows += [("energy", f"unavailable, {problem}") for problem in energy.problems]
     return table.Section("Devices", tables=(table.facts(rows),))

@@ -17,16 +17,16 @@ def help_command(context: click.Context, topic: str) -> None:
     tfbench help sweep
     """
     if topic == "results":
-        click.echo(
-            files("tfbench.report").joinpath("results.txt").read_text(encoding="utf-8"), nl=False
-        )
+        path = files("tfbench.report").joinpath("results.txt")
+        click.echo(path.read_text(encoding="utf-8"), nl=False)
         return
     main = context.find_root()
-    command = cast(click.Group, main.command).get_command(main, topic) if topic else main.command
+    if not topic:
+        click.echo(main.command.get_help(main))
+        return
+    command = cast(click.Group, main.command).get_command(main, topic)
     if command is None:
         raise click.UsageError(
             f"'{topic}' is not a command. Name one of `tfbench --help`, or results."
         )
-    click.echo(
-        command.get_help(click.Context(command, info_name=topic, parent=main) if topic else main)
-    )
+    click.echo(command.get_help(click.Context(command, info_name=topic, parent=main)))

@@ -1,7 +1,7 @@
 """`tfbench profile`: where the time of a recipe's step goes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,35 +53,30 @@ def profile_command(
     from tfbench.runs.series import make_runs
 
     request = measuring.make_request(recipe, direct)
-    kinds: list[Literal["step", "trace"]] = ["step", "trace"] if traces else ["step"]
-    asked = [ProfileRequest(kind=kind, seconds=seconds) for kind in kinds]
-    for profile in asked:
+    profiles = [ProfileRequest(kind="step", seconds=seconds)]
+    if traces:
+        profiles.append(ProfileRequest(kind="trace", seconds=seconds))
+    for profile in profiles:
         profile_request(request, profile)  # rejects all of them before the first one is measured
     runs = ShownRuns(measuring)
 
     def next_profile(done: "Sequence[SeriesRun]") -> "tuple[RunRequest, str] | None":
-        left = asked[len(done) :]
-        return (
-            (profile_request(request, left[0]), "") if left else None
-        )  # made now: its time is that of its beginning
+        if len(done) == len(profiles):
+            return None
+        # Made now: its time is that of its beginning.
+        return profile_request(request, profiles[len(done)]), ""
 
-    series = make_runs(next_profile, lambda one, label: runs.make(one))
-    for run, profile in zip(series.runs, asked, strict=False):
+    series = make_runs(next_profile, lambda profiled, label: runs.make(profiled))
+    documents: dict[str, Any] = dict.fromkeys(_NAMES.values())
+    for run, profile in zip(series.runs, profiles, strict=False):
+        name = _NAMES[profile.kind]
         if run.rejection:
-            click.echo(f"Error: no {_NAMES[profile.kind]}: {run.rejection}", err=True)
+            click.echo(f"Error: no {name}: {run.rejection}", err=True)
+        if run.outcome and measuring.as_json:
+            documents[name] = run.outcome.document()
     if measuring.as_json:
-        found = {
-            one.result.request.profile.kind: one
-            for one in series.outcomes
-            if one.result.request.profile
-        }
-        echo_json(
-            {
-                name: found[kind].document() if kind in found else None
-                for kind, name in _NAMES.items()
-            }
-        )
-    is_whole = len(series.runs) == len(asked) and all(run.is_finished for run in series.runs)
+        echo_json(documents)
+    is_whole = len(series.runs) == len(profiles) and all(run.is_finished for run in series.runs)
     return exit_code(
         has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted and not is_whole
     )

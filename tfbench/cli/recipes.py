@@ -28,32 +28,33 @@ def list_command(output_format: str) -> None:
     from tfbench.report.table import Section, facts
 
     recipes = [
-        (name, read_toml(path)["recipe"]["title"], str(path))
+        {"name": name, "title": read_toml(path)["recipe"]["title"], "path": str(path)}
         for name, path in list_recipes().items()
     ]
     models = registry.list_names("models")
     datasets = registry.list_names("datasets")
     if output_format == "json":
-        contents = {
-            "recipes": [
-                {"name": name, "title": title, "path": path} for name, title, path in recipes
-            ],
-            "models": [{"name": name, "summary": line} for name, line in models.items()],
-            "datasets": [{"name": name, "summary": line} for name, line in datasets.items()],
-        }
-        echo_json(contents)
+        echo_json(
+            {
+                "recipes": recipes,
+                "models": [{"name": name, "summary": line} for name, line in models.items()],
+                "datasets": [{"name": name, "summary": line} for name, line in datasets.items()],
+            }
+        )
         return
-    hint = (
-        "`tfbench show RECIPE` prints a network, or a recipe to edit (--toml). `tfbench run RECIPE`"
-        " trains it."
+    echo_sections(
+        [
+            Section(
+                "Recipes", tables=(facts((recipe["name"], recipe["title"]) for recipe in recipes),)
+            ),
+            Section("Models", tables=(facts(models.items()),)),
+            Section("Data sets", tables=(facts(datasets.items()),)),
+            Section(
+                "`tfbench show RECIPE` prints a network, or a recipe to edit (--toml)."
+                " `tfbench run RECIPE` trains it."
+            ),
+        ]
     )
-    sections = [
-        Section("Recipes", tables=(facts((name, title) for name, title, _ in recipes),)),
-        Section("Models", tables=(facts(models.items()),)),
-        Section("Data sets", tables=(facts(datasets.items()),)),
-        Section(hint),
-    ]
-    echo_sections(sections)
 
 
 @click.command("validate", short_help="Check recipes without running them.")
@@ -82,15 +83,17 @@ def validate_command(
         recipe: _find_problems(recipe, overrides, allows_code=allows_code) for recipe in recipes
     }
     if output_format == "json":
-        found = [
-            {"name": name, "ok": not listed, "problems": listed}
-            for name, listed in problems.items()
-        ]
-        echo_json({"recipes": found})
-    else:
-        echo_lines(
-            line for recipe, found in problems.items() for line in found or [f"{recipe}: ok"]
+        echo_json(
+            {
+                "recipes": [
+                    {"name": name, "ok": not lines, "problems": lines}
+                    for name, lines in problems.items()
+                ]
+            }
         )
+    else:
+        for name, lines in problems.items():
+            echo_lines(lines or [f"{name}: ok"])
     return ExitCode.USAGE if any(problems.values()) else ExitCode.DONE
 
 

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import FILE
-from tfbench.cli._output import echo_lines, is_stdout, require_free, tell_waiting, write_to
+from tfbench.cli._output import echo_lines, is_stdout, log_waiting, require_free, write_to
 from tfbench.cli._store import end_with_unreadable
 from tfbench.cli.compare import read_comparison, selection_options
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
-
-_HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 
 
 @click.command("report", short_help="Write a comparison as one HTML file.")
@@ -61,7 +59,7 @@ def report_command(
         require_free(output)
     compared = read_comparison(store, **selection)
     comparison = compared.comparison
-    tell_waiting("drawing the report")
+    log_waiting("drawing the report")
     contents = gather_contents(store, comparison, compared.plan, created=time.time())
     data = render_report(contents).encode()
     quiet = is_stdout(output)
@@ -71,10 +69,8 @@ def report_command(
         err=quiet,
     )
     if plots:
-        written = write_plots(contents.plots, plots)
-        echo_lines(
-            [f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet
-        )
+        names = ", ".join(path.name for path in write_plots(contents.plots, plots))
+        echo_lines([f"{plots}: {names or 'no plots'}."], err=quiet)
     end_with_unreadable(contents.comparison.unreadable)
 
 
@@ -84,5 +80,5 @@ def _is_report(path: Path) -> bool:
     with contextlib.suppress(OSError):
         if path.is_file():
             with path.open("rb") as file:
-                return GENERATOR.encode() in file.read(_HEAD_BYTES)
+                return GENERATOR.encode() in file.read(4096)  # it stands in a report's head
     return False

@@ -15,7 +15,6 @@ from tfbench.cli._options import (
     read_share,
     require_absent,
     setup_option,
-    stack,
 )
 from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.errors import ExitCode, TfbenchError
@@ -25,23 +24,17 @@ if TYPE_CHECKING:
     from tfbench.runs.run import Run
     from tfbench.runs.series import RepeatPlan
 
-_worker_options = stack(
-    click.option("--workers", type=count(1, 4096), help="Start N workers on this machine."),
-    click.option(
-        "--coordinator",
-        metavar="HOST:PORT",
-        help="Address of worker 0; on TensorFlow, of all workers.",
-    ),
-    click.option("--num-workers", type=count(1, 4096), help="Workers on all machines."),
-    click.option("--worker-index", type=count(0, 4095), help="Number of this worker, from 0."),
-)
-
 
 @click.command("run", cls=GroupedCommand, short_help="Train and measure one recipe.")
 @click.argument("recipe", required=False)
 @click.option("--resume", metavar="RUN", help="Resume a run from its latest checkpoint.")
 @setup_option
-@_worker_options
+@click.option("--workers", type=count(1, 4096), help="Start N workers on this machine.")
+@click.option(
+    "--coordinator", metavar="HOST:PORT", help="Address of worker 0; on TensorFlow, of all workers."
+)
+@click.option("--num-workers", type=count(1, 4096), help="Workers on all machines.")
+@click.option("--worker-index", type=count(0, 4095), help="Number of this worker, from 0.")
 @click.option("--epochs", metavar="N", type=int, help="Passes over the training data.")
 @click.option("--steps", metavar="N", type=int, help="Stop after the warm-up and N more steps.")
 @click.option(
@@ -128,28 +121,26 @@ def run_command(
         )
     plan = _read_repeats(repeats, until_precise, varies_seed=vary_seed)
     workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
-    request = _with_workers(
-        measuring.make_request(recipe, direct, resume=resume, name=name), **workers
-    )
+    request = measuring.make_request(recipe, direct, resume=resume, name=name)
+    request = _with_workers(request, **workers)
     if request.worker_rank:
         require_absent(
             "on several machines, a command makes one run", "repeats", "until_precise", "fast"
         )
         if request.worker_rank.index:
-            return _make_other_worker(request, measuring)
+            return _make_other_worker(request, request.worker_rank.index, measuring)
     runs = ShownRuns(measuring, find_earlier_place(measuring.store, request))
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:
         return _make_repeats(request, plan, runs)
-    outcome = runs.make(request)
+    run = runs.make(request)
     if runs.as_json:
-        echo_json(outcome.document())
-    has_failed = outcome.result.status != "FINISHED"
-    is_kept = outcome.tracked or runs.maker.tracker is None
+        echo_json(run.document())
+    has_failed = not run.is_finished
+    is_kept = run.tracked or runs.maker.tracker is None
     return exit_code(
-        has_failed=has_failed,
-        was_interrupted=outcome.was_interrupted and (has_failed or not is_kept),
+        has_failed=has_failed, was_interrupted=run.was_interrupted and (has_failed or not is_kept)
     )
 
 
@@ -159,25 +150,23 @@ def _read_repeats(
     """Returns how often to repeat a run; None: it is one run."""
     from tfbench.runs.series import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
 
-    if until_precise is not None:
-        least = MIN_PRECISE_REPEATS
-        most = repeats or DEFAULT_MAX_REPEATS
-        if most < least:
+    if repeats is None and until_precise is None:
+        if varies_seed:
             raise click.UsageError(
-                f"--repeats: must be {least} or more with --until-precise. Received: {most}."
+                "--vary-seed needs --repeats or --until-precise; for one run there is --seed."
             )
-        return RepeatPlan(num=least, max_num=most, precision=until_precise, varies_seed=varies_seed)
-    if repeats is not None:
-        return RepeatPlan(num=repeats, max_num=repeats, varies_seed=varies_seed)
-    if varies_seed:
+        return None
+    most = repeats or DEFAULT_MAX_REPEATS
+    least = most if until_precise is None else MIN_PRECISE_REPEATS
+    if most < least:
         raise click.UsageError(
-            "--vary-seed needs --repeats or --until-precise; for one run there is --seed."
+            f"--repeats: must be {least} or more with --until-precise. Received: {most}."
         )
-    return None
+    return RepeatPlan(num=least, max_num=most, precision=until_precise, varies_seed=varies_seed)
 
 
 def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> ExitCode:
-    """Makes the runs, prints a line of each and what they have in common; returns the exit code."""
+    """Makes the runs, and prints a line of each and what they have in common."""
     from tfbench.report.run.repeats import repeats_document, repeats_section
     from tfbench.report.run.sections import next_section
     from tfbench.report.table import short_warnings, warnings_section
@@ -185,8 +174,10 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
 
     summary, series = repeat_run(request, plan, runs.make_brief)
     sections = [repeats_section(summary)]
-    sections += [warnings_section(series.warnings)] if series.warnings else []
-    for last in series.outcomes[-1:]:
+    if series.warnings:
+        sections.append(warnings_section(series.warnings))
+    if series.outcomes:
+        last = series.outcomes[-1]
         sections += short_warnings((), last.notes)
         sections.append(
             next_section(last.result, last.tracked, str(last.journal), server=runs.maker.server)
@@ -198,10 +189,7 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
 
 
 def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "Run":
-    """Makes a short run of --fast, shown on stderr.
-
-    Says why one that tries something else cannot be made.
-    """
+    """Makes a short run of --fast, shown on stderr, also why another setting cannot be tried."""
     try:
         return runs.make_brief(request, label, is_aside=True)
     except TfbenchError as error:
@@ -217,10 +205,10 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
 
     Args:
         request: What is to be run.
-        given: What `_worker_options` were given.
+        given: The options of WORKER_PARAMETERS.
 
     Raises:
-        RecipeError: It is not said, one thing contradicts another, or there is one worker alone.
+        RecipeError: The number is missing, options contradict, or there is one worker alone.
         DeviceError: The batch does not divide among the workers.
     """
     from tfbench.recipe.devices import require_usable
@@ -239,35 +227,27 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     return dataclasses.replace(request, recipe=recipe, worker_rank=rank)
 
 
-def _make_other_worker(request: "RunRequest", measuring: Measuring) -> ExitCode:
-    """Runs one worker, reports what came of it, and returns the exit code.
-
-    Another command tracks the worker's run.
-    """
+def _make_other_worker(request: "RunRequest", index: int, measuring: Measuring) -> ExitCode:
+    """Runs one worker, and prints what came of it; another command tracks the run."""
     from tfbench.records.observer import Observer
 
-    index = request.worker_rank.index if request.worker_rank else 0
-    outcome = (
-        measuring._replace(no_mlflow=True).open_maker().make(request, Observer(), measuring.limits)
-    )
-    status = outcome.status
-    reason = outcome.reason
-    journal = outcome.journal
     num_workers = request.recipe.distribution.num_workers
+    maker = measuring._replace(no_mlflow=True).open_maker()
+    run = maker.make(request, Observer(), measuring.limits)
     if measuring.as_json:
-        document = {
-            "worker_index": index,
-            "num_workers": num_workers,
-            "status": status,
-            "reason": reason,
-        }
-        echo_json(document | {"journal": str(journal)})
-    else:
-        echo_lines(
-            [
-                f"worker {index} of {num_workers}: {status}{reason and f': {reason}'}. Its journal:"
-                f" {journal}"
-            ]
+        echo_json(
+            {
+                "worker_index": index,
+                "num_workers": num_workers,
+                "status": run.status,
+                "reason": run.reason,
+                "journal": str(run.journal),
+            }
         )
-    has_failed = status != "FINISHED"
-    return exit_code(has_failed=has_failed, was_interrupted=has_failed and outcome.was_interrupted)
+    else:
+        reason = f": {run.reason}" if run.reason else ""
+        echo_lines(
+            [f"worker {index} of {num_workers}: {run.status}{reason}. Its journal: {run.journal}"]
+        )
+    has_failed = not run.is_finished
+    return exit_code(has_failed=has_failed, was_interrupted=has_failed and run.was_interrupted)

@@ -1,7 +1,4 @@
-"""`tfbench runs`, `diff`, `export`, `import` and `recover`.
-
-What is stored, and where it is to go.
-"""
+"""`tfbench runs`, `diff`, `export`, `import` and `recover`: what is stored, and where it goes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +20,12 @@ from tfbench.cli._output import (
     echo_lines,
     echo_sections,
     is_stdout,
+    log_waiting,
     require_free,
-    tell_waiting,
     write_to,
 )
-from tfbench.cli._store import read_machines, tracker_maker
-from tfbench.cli.compare import show_compared
+from tfbench.cli._store import end_with_unreadable, read_machines, tracker_maker
+from tfbench.cli.compare import echo_compared
 from tfbench.errors import InterruptedRunError, TrackingError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -74,21 +71,20 @@ def runs_command(
         require_absent("RUN names one", "recipe", "status", "limit")
         _show_one(store, run, output_format)
         return
-    found = list_history(store, recipe=recipe, status=status.upper() if status else None)
+    entries = list_history(store, recipe=recipe, status=status.upper() if status else None)
     if output_format == "json":
-        echo_json({"runs": found[:limit]})
+        echo_json({"runs": entries[:limit]})
         return
-    if not found:
-        click.echo(
-            f"Store {store.root} holds {'none of these' if recipe or status else 'no runs'}."
-        )
+    if not entries:
+        what = "none of these" if recipe or status else "no runs"
+        click.echo(f"Store {store.root} holds {what}.")
         click.echo(
             f"`{store.command('sweep', '--quick')}` makes some; --store names another store."
         )
         return
-    echo_sections([history_section(found[:limit])])
-    if len(found) > limit:
-        click.echo(f"and {len(found) - limit} more: --limit {len(found)} shows them.")
+    echo_sections([history_section(entries[:limit])])
+    if len(entries) > limit:
+        click.echo(f"and {len(entries) - limit} more: --limit {len(entries)} shows them.")
 
 
 def _show_one(store: "Store", token: str, output_format: str) -> None:
@@ -99,27 +95,27 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
     from tfbench.store.sweep_log import find_named
 
     try:
-        found = read_stored(store, token)
+        run = read_stored(store, token)
     except UnknownNameError:
         _, run_ids = find_named(store, [token])
         compared = api.compare([token], machines=read_machines(), store=store.root)
-        show_compared(store, compared, output_format, {"runs": (token,)})
+        echo_compared(store, compared, output_format, {"runs": (token,)})
+        end_with_unreadable(compared.comparison.unreadable)
         if run_ids and output_format == "text":
             names = {head.run_id: head.name for head in store.heads()}
             echo_lines(["", "Its runs:", *(f"  {run_id}  {names[run_id]}" for run_id in run_ids)])
         return
     if output_format == "json":
-        echo_json(found.document())
+        echo_json(run.document())
         return
-    result = found.result
-    server = server_of(store.read_state(found.run_id), store)
+    server = server_of(store.read_state(run.run_id), store)
     console = open_console(stderr=False)
     with console.capture() as drawn:  # a console itself outlives its reader, for the sake of a run
         run_console = RunConsole(quiet_stdout=False, is_full=True, server=server, console=console)
-        run_console.ready(result)
-        for epoch in result.epochs:
+        run_console.ready(run.result)
+        for epoch in run.result.epochs:
             run_console.epoch(epoch)
-        run_console.finish(found)
+        run_console.finish(run)
     echo_drawn(drawn.get())
 
 
@@ -172,17 +168,17 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     from tfbench.records.journal import read_records
 
     run_id = store.find(run)
-    records = read_records(store.journal_path(run_id))
+    journal = store.journal_path(run_id)
+    records = read_records(journal)
     if not any(record["kind"] == "exit" for record in records):
         click.echo(
             f"Warning: run {run_id} has no end, so the file is incomplete. `tfbench recover`"
             " adds it.",
             err=True,
         )
-    data = json_lines.whole_lines(store.journal_path(run_id).read_bytes())
     target = output or Path(f"{run_id}.jsonl")
     require_free(target)
-    write_to(target, data)
+    write_to(target, json_lines.whole_lines(journal.read_bytes()))
     if not is_stdout(target):
         echo_lines([f"{target}: run {run_id}, {len(records)} lines of JSON."])
 
@@ -213,7 +209,7 @@ def import_command(
     from tfbench.sweeps.tasks import note_imported
 
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
-    tell_waiting("importing, and bringing the runs into MLflow")
+    log_waiting("importing, and bringing the runs into MLflow")
     runs = import_journals(store, files, tracker_maker(store, tracking_uri), state)
     _show_recovered(runs)
     for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
@@ -254,7 +250,7 @@ def recover_command(
     from tfbench.tracking.database import require_whole
 
     try:
-        tell_waiting("bringing runs into MLflow")
+        log_waiting("bringing runs into MLflow")
         runs = recovery.recover(store, tracker_maker(store, tracking_uri), everything=everything)
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
@@ -272,15 +268,12 @@ def recover_command(
 
 
 def _show_recovered(runs: "list[RecoveredRun]") -> None:
-    """Prints what became of each run, one line a run."""
+    """Prints a line of each run: what became of it."""
     echo_lines(f"{run.id}  {run.status:<9}  {run.message}" for run in runs)
 
 
 def _end_with(store: "Store", runs: "list[RecoveredRun]", named: str | None) -> None:
-    """Ends the command with exit code 2 if a run could not be brought into MLflow.
-
-    `named` is the server given.
-    """
+    """Ends the command with exit code 2 if a run could not be brought into MLflow."""
     from tfbench.report.run.sections import recovery_command
 
     failed = sum(run.status == "failed" for run in runs)

@@ -73,15 +73,11 @@ def scale_command(
         recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds
     )
     training = request.recipe.training
+    num_gpus = 0 if devices == "cpu" else count_gpus(training.backend)
     plan = plan_scaling(
         request,
         counts,
-        choose_kind(
-            devices,
-            counts,
-            0 if devices == "cpu" else count_gpus(training.backend),
-            training.backend,
-        ),
+        choose_kind(devices, counts, num_gpus, training.backend),
         modes=chosen,
         per_replica_batch_size=None if is_strong else training.global_batch_size,
         **planning,

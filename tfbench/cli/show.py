@@ -8,7 +8,7 @@ import click
 
 from tfbench import errors
 from tfbench.cli._options import allow_code_option, format_option, set_option
-from tfbench.cli._output import echo_json, echo_sections, tell_waiting, terminal_width
+from tfbench.cli._output import echo_json, echo_sections, log_waiting, terminal_width
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
 from tfbench.wording import clean
@@ -61,10 +61,9 @@ def show_command(
 
     resolved = load_recipe(find_recipe(recipe), overrides)
     if as_toml:
+        text = clean(format_toml(to_tables(resolved), list_meanings(resolved)))
         # As bytes: it is to read back as the same recipe, addresses with all that is in them.
-        click.echo(
-            clean(format_toml(to_tables(resolved), list_meanings(resolved))).encode(), nl=False
-        )
+        click.echo(text.encode(), nl=False)
         return
     table = _ask_for_table(resolved, allows_code=allows_code or registry.is_code(recipe))
     if output_format == "json":
@@ -76,7 +75,7 @@ def show_command(
 
 
 def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
-    """Asks a process of its own, which builds the network without touching a GPU."""
+    """Asks a process of its own that builds the network without touching a GPU."""
     from tfbench.machine import children
     from tfbench.recipe.tables import require_code_allowed, to_tables
 
@@ -95,8 +94,8 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
         {"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code}
     )
     try:
-        tell_waiting("building the network")
-        done = children.ask_child(
+        log_waiting("building the network")
+        child = children.ask_child(
             "tfbench.worker.model_table",
             question=question,
             timeout=_TIMEOUT_SECONDS,
@@ -107,7 +106,7 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
             f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show"
             " --toml` prints the recipe without building it."
         ) from error
-    return parse_report(done.stdout, done.stderr, done.returncode)
+    return parse_report(child.stdout, child.stderr, child.returncode)
 
 
 def parse_report(stdout: str, stderr: str, returncode: int) -> "ModelTable":
@@ -125,8 +124,9 @@ def parse_report(stdout: str, stderr: str, returncode: int) -> "ModelTable":
         report = json.loads(stdout.splitlines()[-1])
     except (IndexError, ValueError) as error:
         last_line = stderr.strip().rpartition("\n")[2]
-        told = describe_return(returncode, last_line, "the process that builds the model").reason
-        raise RecipeError(told) from error
+        status = describe_return(returncode, last_line, "the process that builds the model")
+        raise RecipeError(status.reason) from error
     if "error" in report:
-        raise getattr(errors, report["error"]["type"], RecipeError)(report["error"]["message"])
+        error_class = getattr(errors, report["error"]["type"], RecipeError)
+        raise error_class(report["error"]["message"])
     return build(ModelTable, report, "model table")

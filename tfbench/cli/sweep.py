@@ -14,7 +14,6 @@ from tfbench.cli._options import (
     plan_options,
     require_absent,
     setup_options,
-    stack,
 )
 from tfbench.cli._output import echo_json, exit_code, require_free, write_to
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
@@ -23,50 +22,25 @@ from tfbench.errors import ExitCode
 if TYPE_CHECKING:
     from tfbench.sweeps.sweep import Planned
 
-_QUICK_SECONDS = 0.5
-_QUICK_RECIPE = "mnist_hidden100_mlp"
-_QUICK_VARIATION = "training.global_batch_size=32,512"
-_QUICK_VALUES = {"dataset.data": "synthetic", "measurement.checks": False}
 # Parameters that plan a sweep.
 _PLANNING = (
-    *(
-        "recipe",
-        "variations",
-        "setups",
-        "aa",
-        "refine",
-        "step",
-        "num_rounds",
-        "seconds",
-        "full",
-        "quick",
-    ),
-    *(
-        "backend",
-        "data",
-        "data_dir",
-        "overrides",
-        "time_budget_seconds",
-        "run_timeout_seconds",
-        "memory_limit_bytes",
-    ),
-)
-
-_cluster_options = stack(
-    click.option("--ray", metavar="ADDRESS", help="Run on a Ray cluster: auto, or HOST:6379."),
-    click.option(
-        "--plan",
-        "plan_path",
-        type=FILE,
-        metavar="FILE",
-        help="Write the plan for a scheduler, and run nothing.",
-    ),
-    click.option(
-        "--task",
-        type=int,
-        metavar="N",
-        help="Run task N of the plan in --plan FILE on this machine.",
-    ),
+    "recipe",
+    "variations",
+    "setups",
+    "aa",
+    "refine",
+    "step",
+    "num_rounds",
+    "seconds",
+    "full",
+    "quick",
+    "backend",
+    "data",
+    "data_dir",
+    "overrides",
+    "time_budget_seconds",
+    "run_timeout_seconds",
+    "memory_limit_bytes",
 )
 
 
@@ -82,18 +56,24 @@ _cluster_options = stack(
 )
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about a minute.")
 @click.option("--resume", metavar="ID", help="Run what a sweep, or @last, is missing.")
-@_cluster_options
+@click.option("--ray", metavar="ADDRESS", help="Run on a Ray cluster: auto, or HOST:6379.")
+@click.option(
+    "--plan",
+    "plan_path",
+    type=FILE,
+    metavar="FILE",
+    help="Write the plan for a scheduler, and run nothing.",
+)
+@click.option(
+    "--task", type=int, metavar="N", help="Run task N of the plan in --plan FILE on this machine."
+)
 @measures
 def sweep_command(
-    recipe: str | None,
-    seconds: float,
-    full: bool,
-    quick: bool,
     resume: str | None,
-    dry_run: bool,
     ray: str | None,
     plan_path: Path | None,
     task: int | None,
+    dry_run: bool,
     measuring: Measuring,
     **planning: Any,
 ) -> ExitCode:
@@ -133,35 +113,61 @@ def sweep_command(
     tfbench sweep mnist_mlp --setup "default gpu:0" --setup "default cpu:0" \\
         --ray HOST:6379
     """
-    from tfbench.sweeps.sweep import new_sweep, reopen_sweep
-
     if ray and plan_path:
         raise click.UsageError("--ray and --plan exclude each other. Leave one out.")
     if task is not None:
-        if recipe or not plan_path:
+        if planning["recipe"] or not plan_path:
             raise click.UsageError(
                 "--task makes a task of a plan: tfbench sweep --plan FILE --task N --store DIR"
             )
         return _make_task(plan_path, task, measuring)
     if resume:
-        require_absent("--resume uses the plan of the sweep", *_PLANNING, "plan_path")
-        planned = reopen_sweep(measuring.store, resume, allows_code=measuring.allows_code)
-        if ray and (planned.plan.time_budget_seconds is not None or planned.plan.refinement):
-            option = "--refine" if planned.plan.refinement else "--time-budget"
-            raise click.UsageError(f"--ray cannot resume a sweep with {option}. Leave out --ray.")
-        return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
+        return _resume(resume, measuring, dry_run=dry_run, ray=ray)
+    planned = _plan_new_sweep(measuring, other_machines=ray or plan_path, **planning)
+    if plan_path and not dry_run:
+        return _write_plan(planned, plan_path, measuring)
+    return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
+
+
+def _resume(which: str, measuring: Measuring, *, dry_run: bool, ray: str | None) -> ExitCode:
+    """Makes the runs that an earlier sweep is missing."""
+    from tfbench.sweeps.sweep import reopen_sweep
+
+    require_absent("--resume uses the plan of the sweep", *_PLANNING, "plan_path")
+    planned = reopen_sweep(measuring.store, which, allows_code=measuring.allows_code)
+    if ray and planned.plan.refinement:
+        raise click.UsageError("--ray cannot resume a sweep with --refine. Leave out --ray.")
+    if ray and planned.plan.time_budget_seconds is not None:
+        raise click.UsageError("--ray cannot resume a sweep with --time-budget. Leave out --ray.")
+    return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
+
+
+def _plan_new_sweep(
+    measuring: Measuring,
+    *,
+    other_machines: str | Path | None,
+    recipe: str | None,
+    seconds: float,
+    full: bool,
+    quick: bool,
+    **planning: Any,
+) -> "Planned":
+    """Plans a new sweep; `other_machines` has what leaves its runs to others, if any does."""
+    from tfbench.sweeps.sweep import new_sweep
+
     if quick:
-        recipe = recipe or _QUICK_RECIPE
-        planning["variations"] = planning["variations"] or (_QUICK_VARIATION,)
-        measuring = measuring._replace(overrides=_QUICK_VALUES | measuring.overrides)
-        seconds = seconds if is_given("seconds") else _QUICK_SECONDS
+        recipe = recipe or "mnist_hidden100_mlp"
+        planning["variations"] = planning["variations"] or ("training.global_batch_size=32,512",)
+        values = {"dataset.data": "synthetic", "measurement.checks": False}
+        measuring = measuring._replace(overrides=values | measuring.overrides)
+        seconds = seconds if is_given("seconds") else 0.5
     if recipe is None:
         raise click.UsageError(
             "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none."
         )
     if full:
         require_absent("--full trains to the recipe's epochs", "seconds")
-    if ray or plan_path:
+    if other_machines:
         require_absent(
             "other machines support neither a time budget nor refinement",
             "time_budget_seconds",
@@ -172,11 +178,7 @@ def sweep_command(
                 "Missing option '--setup': the devices of other machines are not known here."
             )
     request = measuring.make_request(recipe, steady_seconds=None if full else seconds)
-    plan = make_plan(request, measuring, **planning)
-    planned = new_sweep(measuring.store, plan)
-    if plan_path and not dry_run:
-        return _write_plan(planned, plan_path, measuring)
-    return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
+    return new_sweep(measuring.store, make_plan(request, measuring, **planning))
 
 
 @click.command(
@@ -237,15 +239,14 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
     from tfbench.sweeps.tasks import list_tasks
 
     plan = planned.plan
-    store = measuring.store
     require_free(path)
     write_to(path, encode_record(plan))
     with planned.log:
         tasks = list_tasks(plan)
-    of_kinds = {
-        kind: [task.number for task in tasks if task.machine == kind]
-        for kind in (task.machine for task in tasks)
-    }
+    numbers: dict[str, list[str]] = {}  # of tasks, by kind of machine
+    for task in tasks:
+        if task.machine:
+            numbers.setdefault(task.machine, []).append(str(task.number))
     show_plan(
         plan,
         0,
@@ -253,16 +254,12 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
         "",
         f"{path} has tasks 0 to {len(tasks) - 1}, each for one machine that does nothing else"
         " meanwhile.",
-        *(
-            f"  on {kind}: {','.join(map(str, numbers))}"
-            for kind, numbers in of_kinds.items()
-            if kind
-        ),
+        *(f"  on {machine}: {','.join(listed)}" for machine, listed in numbers.items()),
         "This makes a task, then brings home what came of all of them, as often as you like, and"
         " shows it:",
         f"  tfbench sweep --plan {path} --task N --store DIR",
-        f"  {store.command('import')} DIR/journals/*.jsonl",
-        f"  {store.command('compare', '--sweep', plan.sweep_id)}",
+        f"  {measuring.store.command('import')} DIR/journals/*.jsonl",
+        f"  {measuring.store.command('compare', '--sweep', plan.sweep_id)}",
     )
     if measuring.as_json:
         echo_json({"id": plan.sweep_id, "plan": str(path), "num_tasks": len(tasks)})
@@ -283,15 +280,16 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> ExitCode:
     plan = read_plan_file(path)
     sweep.require_allowed_again(plan, allows_code=measuring.allows_code)
     task = find_task(plan, number)
-    has_own = is_given("data_dir")  # which wins over the plan's, and that over a variable
-    data_dir = measuring.data_dir if has_own or not plan.data_dir else None
+    data_dir = (
+        None  # the plan's, unless the command names one, or a variable where the plan has none
+    )
+    if measuring.data_dir and (is_given("data_dir") or not plan.data_dir):
+        data_dir = str(measuring.data_dir.absolute())
     console = SweepConsole(
         plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.runs)
     )
     maker = measuring._replace(no_mlflow=True).open_maker()
-    end = sweep.make_task(
-        plan, task, maker, console, str(data_dir.absolute()) if data_dir else None
-    )
+    end = sweep.make_task(plan, task, maker, console, data_dir)
     if measuring.as_json:
         echo_json(
             {

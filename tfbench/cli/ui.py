@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
-from tfbench.cli._output import echo_lines, tell_waiting
+from tfbench.cli._output import log, log_waiting
 from tfbench.cli._store import tracker_maker
 from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 
@@ -54,9 +54,8 @@ def ui_command(
     from tfbench.tracking.mlflow_view import OVERVIEW
 
     if sweep is None:
-        _serve(
-            store, host, port, OVERVIEW, _find_experiment(store, experiment or DEFAULT_EXPERIMENT)
-        )
+        experiment_id = _find_experiment(store, experiment or DEFAULT_EXPERIMENT)
+        _serve(store, host, port, OVERVIEW, experiment_id)
         return
     require_absent("--sweep opens the experiment of its runs", "experiment")
     view, experiment_id, server = _find_view(store, sweep, tracking_uri)
@@ -68,10 +67,7 @@ def ui_command(
 
 
 def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, str, str | None]":
-    """Returns the view of a sweep, its experiment, and the server that has them; None.
-
-    The store's own database.
-    """
+    """Returns the view of a sweep, its experiment, and their server; None: the store's database."""
     from tfbench.report.run.sections import recovery_command
     from tfbench.store.sweep_log import find_sweep, read_sweep
     from tfbench.sweeps.show_in_mlflow import find_shown_sweep
@@ -80,15 +76,16 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     from tfbench.wording import without_secrets
 
     plan, results = read_sweep(store, find_sweep(store, token))
-    tell_waiting("looking for its runs in MLflow")
+    log_waiting("looking for its runs in MLflow")
     shown = find_shown_sweep(store, plan, results, tracker_maker(store, named))
     view = sweep_view(plan)
     uri = without_secrets(shown.tracking_uri)
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
-        there = recovery_command(store.root, elsewhere)
-        text = f"{shown.num_missing} runs of the sweep are not in MLflow. `{there}` sends them."
-        echo_lines([f"Warning: {text}"], err=True)
+        log(
+            f"Warning: {shown.num_missing} runs of the sweep are not in MLflow."
+            f" `{recovery_command(store.root, elsewhere)}` sends them."
+        )
     if elsewhere and not is_server(shown.tracking_uri):
         raise TrackingError(
             f"sweep {plan.sweep_id} is tracked in {uri}, not in the store's own database, and its"
@@ -103,10 +100,10 @@ def _serve(store: "Store", host: str, port: int | None, view: "View", experiment
 
     try:
         port = server.choose_port(port, host)
-        echo_lines([f"Starting MLflow on {store.database} ..."], err=True)
+        log(f"Starting MLflow on {store.database} ...")
         with server.serve(store, port, host) as process:
             click.echo(view.url(f"http://{server.public_name(host)}:{port}", experiment_id))
-            echo_lines(["Ctrl-C ends it."], err=True)
+            log("Ctrl-C ends it.")
             process.wait()  # ends by itself only if something is wrong
             raise TrackingError(
                 "MLflow's server has ended. Its database may have been moved or removed; try again."
@@ -132,9 +129,8 @@ def _find_experiment(store: "Store", name: str) -> str:
         database.require_whole(store.database)
         raise TrackingError(f"{store.database}: is not a database of MLflow: {error}.") from error
     if name not in ids:
-        known = ", ".join(ids)
         raise UnknownNameError(
             f"experiment '{name}': not in {store.database}.{did_you_mean(name, ids)} Known:"
-            f" {known}."
+            f" {', '.join(ids)}."
         )
     return ids[name]

@@ -1,6 +1,6 @@
 """CIFAR-10: 50,000 + 10,000 photographs, 32x32 colour, 10 classes.
 
-Whole, or cropped and mirrored.
+Images come whole, or cropped and mirrored.
 """
 
 import pickle
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pydantic
 
 from tfbench.datasets.sources import tfds
-from tfbench.datasets.sources.splits import LoadedSplits, Split, Splits, allocate, reading
+from tfbench.datasets.sources.splits import Array, LoadedSplits, Split, Splits, allocate, reading
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Flag, schema
 
@@ -33,9 +32,9 @@ class Config:
     """What the model sees of an image."""
 
     crop: Annotated[Count, pydantic.Field(lt=SIZE)] | None = None
-    """A part of so many pixels a side, at random in training, the centre in validation; not set.
+    """A part of so many pixels a side, at random in training, the centre in validation.
 
-    The whole image.
+    Not set: the whole image.
     """
     mirror: Flag = False
     """Whether one training image in two is turned left to right."""
@@ -87,34 +86,32 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    found = load_files(data_dir) or tfds.load(
+    loaded = load_files(data_dir) or tfds.load(
         "cifar10",
         data_dir,
         splits=("train", "test"),
         host="https://www.cs.toronto.edu",
         accepted=f"{' or '.join(FOLDERS)} (unpacked), or tensorflow-datasets' cifar10/",
     )
-    return found.train_and_test(describe(config))
+    return loaded.train_and_test(describe(config))
 
 
 def load_files(data_dir: str | None) -> LoadedSplits | None:
     """Loads the training and the test split, the images in the order of the files.
 
-    None if the files are not all there.
-
-    They are in the folder itself, or in one in it.
+    The files are in the folder itself, or in one in it. None if one of them is missing.
 
     Raises:
         DatasetError: A file is damaged.
     """
-    for name, suffix in FOLDERS.items() if data_dir else ():
-        for folder in (Path(str(data_dir)), Path(str(data_dir), name)):
-            paths = {
-                key: [folder / f"{batch}{suffix}" for batch in batches]
-                for key, batches in BATCHES.items()
-            }
-            if all(path.is_file() for path in (*paths["train"], *paths["test"])):
-                splits = {key: _load_split(paths[key]) for key in paths}
+    if not data_dir:
+        return None
+    for name, suffix in FOLDERS.items():
+        for folder in (Path(data_dir), Path(data_dir, name)):
+            train = [folder / f"{batch}{suffix}" for batch in BATCHES["train"]]
+            test = [folder / f"{batch}{suffix}" for batch in BATCHES["test"]]
+            if all(path.is_file() for path in train + test):
+                splits = {"train": _load_split(train), "test": _load_split(test)}
                 return LoadedSplits(
                     splits=splits, source=f"publisher's files, {folder}", where=str(folder)
                 )
@@ -129,17 +126,18 @@ def _load_split(paths: list[Path]) -> Split:
         rows = slice(number * _IMAGES, (number + 1) * _IMAGES)
         with reading(path, "a file of CIFAR-10"):
             images, labels = _read_binary(path) if path.suffix else _read_pickle(path)
-            inputs[rows] = images.reshape(_IMAGES, 3, SIZE, SIZE).transpose(0, 2, 3, 1)
+            channels_first = images.reshape(_IMAGES, 3, SIZE, SIZE)
+            inputs[rows] = channels_first.transpose(0, 2, 3, 1)
             targets[rows] = labels
     return Split(inputs=inputs, targets=targets, num_samples=count)
 
 
-def _read_binary(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _read_binary(path: Path) -> tuple[Array, Array]:
     data = np.fromfile(path, np.uint8).reshape(_IMAGES, _IMAGE_BYTES)
     return data[:, 1:], data[:, 0]
 
 
-def _read_pickle(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _read_pickle(path: Path) -> tuple[Array, Array]:
     with path.open("rb") as file:
         stored = _ArraysOnly(file, encoding="bytes").load()
     images = stored[b"data"]

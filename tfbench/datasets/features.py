@@ -3,14 +3,13 @@
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 import pydantic
 
-from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.datasets.sources.splits import Array, Split, Splits
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, NaturalNumber, Width, schema
 
-MAX_BYTES = 8 * 2**30  # of all inputs together
+MAX_VALUES = 2 * 2**30  # of all inputs together, 8 GiB
 NUM_WAVES = 16  # enough for a function that a straight line does not fit
 
 Samples = Annotated[Count, pydantic.Field(le=100_000_000)]
@@ -35,13 +34,12 @@ class Config:
     """
 
     def __post_init__(self) -> None:
-        size = (
-            (self.num_samples + self.validation_samples) * self.time_steps * self.num_features * 4
-        )
-        if size > MAX_BYTES:
+        num_samples = self.num_samples + self.validation_samples
+        num_values = num_samples * self.time_steps * self.num_features
+        if num_values > MAX_VALUES:
             raise ValueError(
                 "(num_samples + validation_samples) * time_steps * num_features must be at most"
-                f" {MAX_BYTES // 4:,} values. Received: {size // 4:,}."
+                f" {MAX_VALUES:,} values. Received: {num_values:,}."
             )
 
 
@@ -65,24 +63,21 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     """
     spec = describe(config)
     size = config.time_steps * config.num_features
-    function, *samples = (
-        np.random.default_rng(s) for s in np.random.SeedSequence(config.seed).spawn(3)
-    )
-    frequencies = function.normal(scale=size**-0.5, size=(size, NUM_WAVES)).astype(np.float32)
-    phases = function.uniform(0, 2 * np.pi, NUM_WAVES)
-    heights = function.normal(size=NUM_WAVES)
+    seeds = np.random.SeedSequence(config.seed).spawn(3)
+    of_function, of_training, of_validation = map(np.random.default_rng, seeds)
+    frequencies = of_function.normal(scale=size**-0.5, size=(size, NUM_WAVES)).astype(np.float32)
+    phases = of_function.uniform(0, 2 * np.pi, NUM_WAVES)
+    heights = of_function.normal(size=NUM_WAVES)
     heights *= np.sqrt(2 / np.sum(heights**2))  # the variance of a sine of uniform phase is 1/2
 
     def generate(rng: np.random.Generator, count: int) -> Split:
-        inputs: npt.NDArray[np.float32] = rng.standard_normal(
-            (count, *spec.input_shape), np.float32
-        )
+        inputs: Array = rng.standard_normal((count, *spec.input_shape), np.float32)
         targets = np.sin(inputs.reshape(count, -1) @ frequencies + phases) @ heights
         return Split(inputs=inputs, targets=targets.astype(np.float32)[:, None], num_samples=count)
 
     return Splits(
         spec=spec,
-        train=generate(samples[0], config.num_samples),
-        validation=generate(samples[1], config.validation_samples),
+        train=generate(of_training, config.num_samples),
+        validation=generate(of_validation, config.validation_samples),
         source=f"generated, seed {config.seed}",
     )

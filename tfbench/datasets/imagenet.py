@@ -1,6 +1,6 @@
 """ImageNet (ILSVRC 2012) or images like it: 1,281,167 + 50,000, 224x224 colour, 1000 classes.
 
-Loaded in training.
+Images are read while the network trains.
 """
 
 import dataclasses
@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pydantic
 
-from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.datasets.sources.splits import Array, Split, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Flag, schema
@@ -84,9 +83,7 @@ def describe(config: Config) -> DatasetSpec:
 
 
 def load_splits(config: Config, data_dir: str | None) -> Splits:
-    """Lists the images of a folder.
-
-    They are decoded as they are used, in an order that the seed and the step decide.
+    """Lists the images of a folder, which are decoded as they are used.
 
     The mean of each colour is subtracted; pixels are not scaled.
 
@@ -105,36 +102,31 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
             f"data set imagenet: {folder / 'train'}: expected {config.num_classes} classes, found"
             f" {len(classes)}. Use --set dataset.num_classes={len(classes)}."
         )
-    splits = []
     notes = list[str]()
-    for name in ("train", "val"):
-        paths, labels, others = _list_images(folder / name, classes)
-        if others:
-            kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(5))
-            notes.append(f"{folder / name}: files not read as images: {kinds}.")
-        if (
-            name == "val"
-        ):  # by class as they are listed, the first predictions would all be of the first class
-            order = np.random.default_rng(0).permutation(len(paths))
-            paths = paths[order]
-            labels = labels[order]
-        read = functools.partial(read_array, size=config.stored_size)
-        splits.append(Split(inputs=paths, targets=labels, num_samples=len(paths), read=read))
-    train, validation = splits
-    _require_whole(np.concatenate([train.inputs, validation.inputs]))
-    counts = train.num_samples, validation.num_samples
-    sizes = f"{counts[0]:,} + {counts[1]:,} images"
-    is_whole = counts == (TRAIN_SAMPLES, VALIDATION_SAMPLES)
-    if not is_whole:
+    paths, labels = _list_images(folder / "train", classes, notes)
+    val_paths, val_labels = _list_images(folder / "val", classes, notes)
+    # By class, as they are listed, the first predictions would all be of the first class.
+    order = np.random.default_rng(0).permutation(len(val_paths))
+    val_paths = val_paths[order]
+    val_labels = val_labels[order]
+    _require_whole(np.concatenate([paths, val_paths]))
+    source = f"image files, {folder}"
+    if len(paths) != TRAIN_SAMPLES or len(val_paths) != VALIDATION_SAMPLES:
+        sizes = f"{len(paths):,} + {len(val_paths):,} images"
+        source += f", {sizes}"
         expected = f"{TRAIN_SAMPLES:,} + {VALIDATION_SAMPLES:,}"
         notes.insert(0, f"not the complete ImageNet: {sizes} instead of {expected}.")
+    spec = dataclasses.replace(
+        describe(config), train_samples=len(paths), validation_samples=len(val_paths)
+    )
+    read = functools.partial(read_array, size=config.stored_size)
     return Splits(
-        spec=dataclasses.replace(
-            describe(config), train_samples=counts[0], validation_samples=counts[1]
+        spec=spec,
+        train=Split(inputs=paths, targets=labels, num_samples=len(paths), read=read),
+        validation=Split(
+            inputs=val_paths, targets=val_labels, num_samples=len(val_paths), read=read
         ),
-        train=train,
-        validation=validation,
-        source=f"image files, {folder}{'' if is_whole else f', {sizes}'}",
+        source=source,
         notes=tuple(notes),
         mean=np.array(CHANNEL_MEANS, np.float32),
     )
@@ -147,30 +139,22 @@ def _list_classes(folder: Path) -> list[str]:
         DatasetError: There is no such folder.
     """
     try:
-        return sorted(
-            entry.name
-            for entry in os.scandir(folder)
-            if entry.is_dir() and not entry.name.startswith(".")
-        )
+        folders = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
     except OSError as error:
         raise DatasetError(
             f"{folder}: {error.strerror}. Expected a folder that holds one folder a class, with the"
             " images in it."
         ) from error
+    return sorted(name for name in folders if not name.startswith("."))
 
 
-def _list_images(
-    folder: Path, classes: list[str]
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], Counter[str]]:
-    """Returns the path and label of every image, and the number of other files.
-
-    Images are sorted by name within each class; other files are counted apart.
-
-    The latter by what their names end in.
+def _list_images(folder: Path, classes: list[str], notes: list[str]) -> tuple[Array, Array]:
+    """Returns the path and label of every image, sorted by name within each class.
 
     Args:
         folder: Holds one folder a class; a class may be missing.
         classes: Known ones, in the order of their labels.
+        notes: One is added where there are other files.
 
     Raises:
         DatasetError: A folder holds no image, or is of no known class.
@@ -185,35 +169,41 @@ def _list_images(
                 f"{folder / name}: a class that has no training images. Rename or remove the"
                 f" folder, or add the class to the training folder, which has {len(classes)}."
             )
-        files = sorted(
-            e.name
-            for e in os.scandir(folder / name)
-            if not e.name.startswith(".") and not e.is_dir()
-        )
-        found = [file for file in files if file.lower().endswith(SUFFIXES)]
-        others.update(Path(file).suffix.lower() or file for file in files if file not in set(found))
-        if not found:
+        images = []
+        for entry in sorted(os.scandir(folder / name), key=lambda entry: entry.name):
+            if entry.name.startswith(".") or entry.is_dir():
+                continue
+            if entry.name.lower().endswith(SUFFIXES):
+                images.append(entry.name)
+            else:
+                others[Path(entry).suffix.lower() or entry.name] += 1
+        if not images:
             raise DatasetError(
                 f"{folder / name}: holds no image ({', '.join(SUFFIXES)}). Remove it, or fill it."
             )
-        paths += [os.fsencode(folder / name / file) for file in found]
-        labels += [label_of[name]] * len(found)
+        paths += [os.fsencode(folder / name / image) for image in images]
+        labels += [label_of[name]] * len(images)
     if not paths:
         raise DatasetError(
             f"{folder}: holds no class folders. Expected one folder a class, with the images in it."
         )
-    return np.array(paths, np.bytes_), np.array(labels, np.int64), others
+    if others:
+        kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(5))
+        notes.append(f"{folder}: files not read as images: {kinds}.")
+    return np.array(paths, np.bytes_), np.array(labels, np.int64)
 
 
-def _require_whole(paths: npt.NDArray[Any]) -> None:
+def _require_whole(paths: Array) -> None:
     """Checks header and end of image files; damage in between is found when an image is used.
 
     Raises:
         DatasetError: Naming the first damaged files, and how many there are.
     """
+    batches = np.array_split(paths, range(256, len(paths), 256))
+    broken = []
     with ThreadPoolExecutor() as pool:
-        batches = np.array_split(paths, range(256, len(paths), 256))
-        broken = [path for found in pool.map(_find_broken, batches) for path in found]
+        for broken_in_batch in pool.map(_find_broken, batches):
+            broken += broken_in_batch
     if broken:
         named = ", ".join(map(os.fsdecode, broken[:_NAMED]))
         more = f" and {len(broken) - _NAMED:,} more" if len(broken) > _NAMED else ""
@@ -223,7 +213,7 @@ def _require_whole(paths: npt.NDArray[Any]) -> None:
         )
 
 
-def _find_broken(paths: npt.NDArray[Any]) -> list[bytes]:
+def _find_broken(paths: Array) -> list[bytes]:
     from PIL import Image
 
     broken = []
@@ -240,10 +230,10 @@ def _find_broken(paths: npt.NDArray[Any]) -> list[bytes]:
     return broken
 
 
-def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:
+def read_array(path: bytes, size: int) -> Array:
     """Returns the central square of an image, resized.
 
-    Bilinear, by the centres of pixels, without antialiasing.
+    That is bilinear, by the centres of pixels, without antialiasing.
 
     Raises:
         DatasetError: The file is no image.
@@ -252,8 +242,10 @@ def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:
 
     try:
         with Image.open(os.fsdecode(path)) as image:
-            side = min(image.size)
-            left, top = ((length - side) // 2 for length in image.size)
+            width, height = image.size
+            side = min(width, height)
+            left = (width - side) // 2
+            top = (height - side) // 2
             square = _in_colour(image).crop((left, top, left + side, top + side))
     except Exception as error:  # what Pillow's readers raise about broken files
         raise DatasetError(
@@ -272,12 +264,10 @@ def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:
 
 
 def _in_colour(image: Any) -> Any:
-    """Returns an image of any mode in red, green and blue, eight bits each.
-
-    What is transparent is taken as it is.
-    """
+    """Returns an image of any mode in red, green and blue, eight bits each, all of it opaque."""
     from PIL import Image
 
     if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
-        image = Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
+        values = np.asarray(image).clip(0, 0xFFFF)
+        image = Image.fromarray((values >> 8).astype(np.uint8))
     return image.convert("RGB")

@@ -3,13 +3,18 @@
 import dataclasses
 import gzip
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfbench.datasets.sources import cache, tfds
-from tfbench.datasets.sources.splits import LoadedSplits, Split, Splits, copy_aligned, reading
+from tfbench.datasets.sources.splits import (
+    Array,
+    LoadedSplits,
+    Split,
+    Splits,
+    copy_aligned,
+    reading,
+)
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import schema
 
@@ -52,14 +57,14 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    found = load_files(data_dir) or tfds.load(
+    loaded = load_files(data_dir) or tfds.load(
         "mnist",
         data_dir,
         splits=("train", "test"),
         host="https://storage.googleapis.com",
         accepted=_ACCEPTED,
     )
-    return found.train_and_test(describe(config))
+    return loaded.train_and_test(describe(config))
 
 
 def load_files(data_dir: str | None) -> LoadedSplits | None:
@@ -72,58 +77,74 @@ def load_files(data_dir: str | None) -> LoadedSplits | None:
         return None
     folder = Path(data_dir)
     npz = folder / NPZ_FILE
-    files = (
-        [npz]
-        if npz.is_file()
-        else [_find_idx(folder, name) for names in IDX_FILES.values() for name in names]
-    )
-    paths = [path for path in files if path]
-    if len(paths) < len(files):
+    is_npz = npz.is_file()
+    paths = [npz] if is_npz else _find_idx_files(folder)
+    if not paths:
         return None
 
     def decode() -> LoadedSplits:
-        arrays = _read_npz(npz) if npz in paths else [_read_idx(path) for path in paths]
+        arrays = _read_npz(npz) if is_npz else [_read_idx(path) for path in paths]
         with reading(folder, "MNIST"):
-            pairs = zip(IDX_FILES, arrays[::2], arrays[1::2], strict=True)
-            return LoadedSplits(
-                splits={key: _make_split(images, labels) for key, images, labels in pairs}
-            )
+            train_images, train_labels, test_images, test_labels = arrays
+            splits = {
+                "train": _make_split(train_images, train_labels),
+                "test": _make_split(test_images, test_labels),
+            }
+            return LoadedSplits(splits=splits)
 
-    # Files that are not packed are read faster than they are checked.
-    is_packed = all(path.suffix in (".npz", ".gz") for path in paths)
-    found = cache.load("mnist, publisher's files", folder, paths, decode) if is_packed else decode()
-    return dataclasses.replace(found, source=f"publisher's files, {folder}", where=str(folder))
+    if all(path.suffix in (".npz", ".gz") for path in paths):
+        loaded = cache.load("mnist, publisher's files", folder, paths, decode)
+    else:  # files that are not packed are read faster than they are checked
+        loaded = decode()
+    return dataclasses.replace(loaded, source=f"publisher's files, {folder}", where=str(folder))
 
 
-def _make_split(images: npt.NDArray[Any], labels: npt.NDArray[Any]) -> Split:
+def _make_split(images: Array, labels: Array) -> Split:
     targets = labels.astype(np.int64, casting="same_kind")  # not of fractions
     return Split(inputs=copy_aligned(images[..., None]), targets=targets, num_samples=len(images))
 
 
-def _read_npz(path: Path) -> list[npt.NDArray[Any]]:
+def _read_npz(path: Path) -> list[Array]:
     with (
         reading(path, "Keras's MNIST"),
         path.open("rb") as file,
         np.load(file, allow_pickle=False) as stored,
     ):
-        return [stored[f"{kind}_{key}"] for key in IDX_FILES for kind in "xy"]
+        return [stored[name] for name in ("x_train", "y_train", "x_test", "y_test")]
+
+
+def _find_idx_files(folder: Path) -> list[Path]:
+    """Returns images and labels of each split; nothing where one of the files is missing."""
+    paths = []
+    for names in IDX_FILES.values():
+        for name in names:
+            path = _find_idx(folder, name)
+            if path is None:
+                return []
+            paths.append(path)
+    return paths
 
 
 def _find_idx(folder: Path, name: str) -> Path | None:
     """Returns an IDX file, packed or not; some copies have a point before "idx"."""
-    names = (name, name.replace("-idx", ".idx"))
-    paths = (folder / f"{one}{suffix}" for one in names for suffix in (".gz", ""))
-    return next((path for path in paths if path.is_file()), None)
+    for stem in (name, name.replace("-idx", ".idx")):
+        for suffix in (".gz", ""):
+            path = folder / f"{stem}{suffix}"
+            if path.is_file():
+                return path
+    return None
 
 
-def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
+def _read_idx(path: Path) -> Array:
     """Reads an IDX file of unsigned bytes.
 
     It holds two zero bytes, the type, the number of sizes, each size as four bytes, then the
     values.
     """
     with reading(path, "an IDX file of bytes"):
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
         if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTES:
             raise ValueError("it does not start as one")
         start = 4 + 4 * data[3]

@@ -1,6 +1,6 @@
 """Random samples in the shapes of the network's own inputs and outputs.
 
-Generated, for speed alone.
+They are generated, to measure speed alone.
 """
 
 from typing import Annotated
@@ -28,10 +28,7 @@ class Config:
 
 
 def describe(config: Config) -> DatasetSpec:
-    """Returns sizes.
-
-    The network alone knows the shapes, so that `worker.data` makes the samples.
-    """
+    """Returns sizes; `worker.data` makes the samples, since the network alone knows the shapes."""
     return DatasetSpec(
         input_shape=(),
         train_samples=config.num_samples,

@@ -1,13 +1,12 @@
 """A sine wave, generated: the next value is to be predicted."""
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pydantic
 
-from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.datasets.sources.splits import Array, Split, Splits
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, PositiveNumber, schema
 
@@ -31,11 +30,11 @@ class Config:
     amplitude: PositiveNumber = 0.8
     """Height of the wave."""
     order: Literal["shuffled", "random_starts", "consecutive"] = "shuffled"
-    """Order of the training windows. "shuffled".
+    """Order of the training windows.
 
-    Each starting point once an epoch. "random_starts": starting points drawn anew for every batch,
-    as the original does. "consecutive": each of the `num_rows` rows of a batch goes on where it
-    ended in the batch before, which makes truncated back-propagation of a stateful model's
+    "shuffled": each starting point once per epoch. "random_starts": starting points drawn anew for
+    every batch, as the original does. "consecutive": each of the `num_rows` rows of a batch goes on
+    where it ended in the batch before, which makes truncated back-propagation of a stateful model's
     training.
     """
     num_rows: Rows = 10
@@ -53,17 +52,17 @@ class Config:
 def describe(config: Config) -> DatasetSpec:
     """Returns shapes and sizes.
 
-    A training sample starts at each point, a validation sample where it fits in whole.
-
-    With consecutive windows, an epoch ends when all rows are back where they began.
+    A training sample starts at each point, a validation sample where it fits in whole. With
+    consecutive windows, an epoch ends when all rows are back where they began.
     """
     is_consecutive = config.order == "consecutive"
+    train_samples = config.train_points
+    if is_consecutive:
+        train_samples = config.num_rows * _batches_of_a_round(config)
     return DatasetSpec(
         input_shape=(config.sequence_length, 1),
         target_shape=(config.sequence_length, 1),
-        train_samples=(
-            config.num_rows * _batches_of_a_round(config) if is_consecutive else config.train_points
-        ),
+        train_samples=train_samples,
         validation_samples=config.num_points - config.train_points - config.sequence_length,
         shuffled=not is_consecutive,
         drawn=config.order == "random_starts",
@@ -72,9 +71,7 @@ def describe(config: Config) -> DatasetSpec:
 
 
 def load_splits(config: Config, data_dir: str | None) -> Splits:
-    """Generates the windows.
-
-    `sequence_length` values from a point on, and as target the same one step later.
+    """Generates the windows: values from a point on, and as target the same one step later.
 
     Training windows wrap around at the end of the split, as in the original. Validation windows do
     not: the wave jumps there, and no network can foresee that.
@@ -86,7 +83,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     times = np.linspace(0, 2 * np.pi * 3, config.num_points)
     wave = (config.amplitude * np.sin(2 * times)).astype(np.float32)[:, None]
 
-    def windows(part: npt.NDArray[np.float32], starts: npt.NDArray[Any]) -> Split:
+    def windows(part: Array, starts: Array) -> Split:
         points = starts[:, None] + np.arange(config.sequence_length)[None, :]
         return Split(
             inputs=part[points % len(part)],
@@ -94,11 +91,9 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
             num_samples=len(starts),
         )
 
-    starts = (
-        _consecutive_starts(config)
-        if config.order == "consecutive"
-        else np.arange(spec.train_samples)
-    )
+    starts = np.arange(spec.train_samples)
+    if config.order == "consecutive":
+        starts = _consecutive_starts(config)
     return Splits(
         spec=spec,
         train=windows(wave[: config.train_points], starts),
@@ -108,16 +103,15 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
 
 def _batches_of_a_round(config: Config) -> int:
-    """Returns after how many batches a row that moves on by a window each is where it began."""
+    """Returns after how many batches a row, which moves on by a window each, is where it began."""
     return config.train_points // math.gcd(config.train_points, config.sequence_length)
 
 
-def _consecutive_starts(config: Config) -> npt.NDArray[Any]:
+def _consecutive_starts(config: Config) -> Array:
     """Returns where the windows start, batch after batch.
 
-    The rows begin at even distances along the wave.
-
-    So does the iterator of Chainer's example of a recurrent language model.
+    The rows begin at even distances along the wave, as in the iterator of Chainer's example of a
+    recurrent language model.
     """
     rows = np.arange(config.num_rows) * config.train_points // config.num_rows
     batches = np.arange(_batches_of_a_round(config)) * config.sequence_length

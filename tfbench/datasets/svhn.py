@@ -1,20 +1,16 @@
-"""SVHN.
-
-598,388 + 6,000 house-number digits, 32x32 colour, 10 classes, and a test split of 26,032.
-"""
+"""SVHN: 598,388 + 6,000 house-number digits, 32x32 colour, 10 classes; a test split of 26,032."""
 
 import dataclasses
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfbench.datasets.sources import cache, tfds
 from tfbench.datasets.sources.splits import (
+    Array,
     LoadedSplits,
     Split,
     Splits,
@@ -100,38 +96,38 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    found = _load_parts(data_dir)
-    counts = {part: found.splits[part].num_samples for part in IMAGES}
-    found.require(describe(config), counts)
+    loaded = _load_parts(data_dir)
+    counts = {part: loaded.splits[part].num_samples for part in IMAGES}
+    loaded.require(describe(config), counts)
     if config.transposed:  # views, so that each image is still copied once
         turned = {
-            part: dataclasses.replace(s, inputs=s.inputs.swapaxes(1, 2))
-            for part, s in found.splits.items()
+            part: dataclasses.replace(split, inputs=split.inputs.swapaxes(1, 2))
+            for part, split in loaded.splits.items()
         }
-        found = dataclasses.replace(found, splits=turned)
-    train, validation, mean = _split_training_images(found, seed=config.seed)
-    test = dataclasses.replace(
-        found.splits["test"], inputs=copy_aligned(found.splits["test"].inputs)
+        loaded = dataclasses.replace(loaded, splits=turned)
+    train, validation, mean = _split_training_images(loaded, seed=config.seed)
+    test = loaded.splits["test"]
+    test = dataclasses.replace(test, inputs=copy_aligned(test.inputs))
+    spec = dataclasses.replace(
+        describe(config), train_samples=train.num_samples, test_samples=test.num_samples
     )
-    is_whole = counts == IMAGES
-    sizes = f"{_sizes(counts)} of {_sizes(IMAGES)} images"
+    source = loaded.source
+    notes = list[str]()
+    if counts != IMAGES:
+        sizes = f"{_sizes(counts)} of {_sizes(IMAGES)} images"
+        source += f", incomplete: {sizes}"
+        notes.append(
+            f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's."
+        )
     return Splits(
-        spec=dataclasses.replace(
-            describe(config), train_samples=train.num_samples, test_samples=test.num_samples
-        ),
+        spec=spec,
         train=train,
         validation=validation,
         test=test,
         mean=mean,
-        cache=found.cache,
-        source=found.source if is_whole else f"{found.source}, incomplete: {sizes}",
-        notes=(
-            ()
-            if is_whole
-            else (
-                f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",
-            )
-        ),
+        cache=loaded.cache,
+        source=source,
+        notes=tuple(notes),
     )
 
 
@@ -142,21 +138,22 @@ def _sizes(counts: dict[str, int]) -> str:
 def _load_parts(data_dir: str | None) -> LoadedSplits:
     """Loads the splits "train", "extra" and "test".
 
-    The publisher's files in a folder or in its svhn/, or tfds's data.
+    They come from the publisher's files in a folder or in its svhn/, or from tfds's data.
 
     Raises:
         DatasetError: Neither is there and nothing can be fetched, or one of the files is missing or
             damaged.
     """
-    for folder in (Path(data_dir), Path(data_dir) / "svhn") if data_dir else ():
-        found = [name for name in FILES.values() if (folder / name).exists()]
-        missing = [name for name in FILES.values() if name not in found]
-        if found and missing:
+    folders = [Path(data_dir), Path(data_dir, "svhn")] if data_dir else []
+    for folder in folders:
+        present = [name for name in FILES.values() if (folder / name).exists()]
+        missing = [name for name in FILES.values() if name not in present]
+        if present and missing:
             raise DatasetError(
                 f"data set svhn: {folder}: expected {', '.join(FILES.values())}; found"
-                f" {', '.join(found)} alone. Fetch {' and '.join(missing)}, too."
+                f" {', '.join(present)} alone. Fetch {' and '.join(missing)}, too."
             )
-        if found:
+        if present:
             return _load_files(folder)
     return tfds.load(
         "svhn_cropped",
@@ -167,15 +164,11 @@ def _load_parts(data_dir: str | None) -> LoadedSplits:
     )
 
 
-def _split_training_images(
-    found: LoadedSplits, *, seed: int
-) -> tuple[Split, Split, npt.NDArray[np.float32]]:
-    """Splits the non-test parts into training and validation images.
-
-    Each image is copied once.
+def _split_training_images(loaded: LoadedSplits, *, seed: int) -> tuple[Split, Split, Array]:
+    """Splits the parts for training into training and validation images, and copies each once.
 
     Args:
-        found: All parts.
+        loaded: All parts.
         seed: Of the shuffling.
 
     Returns:
@@ -184,7 +177,7 @@ def _split_training_images(
     Raises:
         DatasetError: A part has too few images of a digit.
     """
-    num_images = sum(found.splits[part].num_samples for part in VALIDATION_PER_CLASS)
+    num_images = sum(loaded.splits[part].num_samples for part in VALIDATION_PER_CLASS)
     num_training = max(0, num_images - 10 * sum(VALIDATION_PER_CLASS.values()))
     inputs = allocate((num_training, *IMAGE_SHAPE), np.uint8)
     targets = allocate((num_training,), np.int64)
@@ -193,50 +186,44 @@ def _split_training_images(
     chosen_targets = []
     position = 0
     for number, (part, per_class) in enumerate(VALIDATION_PER_CLASS.items()):
-        images = found.splits[part].inputs
-        labels = found.splits[part].targets
-        chosen = _choose(
-            labels, per_class, np.random.default_rng([seed, number]), f"{found.where}, split {part}"
-        )
+        images = loaded.splits[part].inputs
+        labels = loaded.splits[part].targets
+        rng = np.random.default_rng([seed, number])
+        chosen = _choose(labels, per_class, rng, f"{loaded.where}, split {part}")
         chosen_inputs.append(images[chosen])
         chosen_targets.append(labels[chosen])
         trains = np.ones(len(labels), np.bool_)
         trains[chosen] = False
         for start in range(0, len(labels), _CHUNK):
-            chunk = images[start : start + _CHUNK]
-            mask = trains[start : start + _CHUNK]
-            total += chunk.sum(axis=0, dtype=np.uint64)
+            rows = slice(start, start + _CHUNK)
+            mask = trains[rows]
+            total += images[rows].sum(axis=0, dtype=np.uint64)
             end = position + int(mask.sum())
-            inputs[position:end] = chunk[mask]
-            targets[position:end] = labels[start : start + _CHUNK][mask]
+            inputs[position:end] = images[rows][mask]
+            targets[position:end] = labels[rows][mask]
             position = end
-    validation_inputs = np.concatenate(chosen_inputs)
-    validation_targets = np.concatenate(chosen_targets)
-    return (
-        Split(inputs=inputs, targets=targets, num_samples=num_training),
-        Split(
-            inputs=validation_inputs,
-            targets=validation_targets,
-            num_samples=len(validation_targets),
-        ),
-        (total / num_images).astype(np.float32),
+    train = Split(inputs=inputs, targets=targets, num_samples=num_training)
+    validation = Split(
+        inputs=np.concatenate(chosen_inputs),
+        targets=np.concatenate(chosen_targets),
+        num_samples=num_images - num_training,
     )
+    mean = total / num_images
+    return train, validation, mean.astype(np.float32)
 
 
-def _choose(
-    labels: npt.NDArray[Any], per_class: int, rng: np.random.Generator, where: str
-) -> npt.NDArray[np.int64]:
+def _choose(labels: Array, per_class: int, rng: np.random.Generator, where: str) -> Array:
     """Returns the rows of the first `per_class` images of each digit of a shuffled part, mixed."""
     order = rng.permutation(len(labels))
     rows = []
     for digit in range(10):
-        found = order[labels[order] == digit][:per_class]
-        if len(found) < per_class:
+        of_digit = order[labels[order] == digit][:per_class]
+        if len(of_digit) < per_class:
             raise DatasetError(
                 f"{where}: expected at least {per_class} images of digit {digit} for validation,"
-                f" found {len(found)}."
+                f" found {len(of_digit)}."
             )
-        rows.append(found)
+        rows.append(of_digit)
     return rng.permutation(np.concatenate(rows))
 
 
@@ -245,10 +232,10 @@ def _load_files(folder: Path) -> LoadedSplits:
         return LoadedSplits(splits={part: _decode(folder / name) for part, name in FILES.items()})
 
     paths = [folder / name for name in FILES.values()]
-    found = cache.load("svhn, publisher's files", folder, paths, decode)
+    loaded = cache.load("svhn, publisher's files", folder, paths, decode)
     source = f"SVHN's .mat files, {folder}"
     where = f"data set svhn: {folder}"
-    return dataclasses.replace(found, source=source, where=where)
+    return dataclasses.replace(loaded, source=source, where=where)
 
 
 def _decode(path: Path) -> Split:
@@ -258,12 +245,14 @@ def _decode(path: Path) -> Split:
         images = arrays["X"]
         labels = arrays["y"].reshape(-1)
         if images.shape != (*IMAGE_SHAPE, len(labels)) or images.dtype != np.uint8:
-            found = f"X {images.shape}, {images.dtype}, and y {arrays['y'].shape}"
             raise ValueError(
-                f"expected X (32, 32, 3, images), uint8, and y (images, 1); found {found}"
+                "expected X (32, 32, 3, images), uint8, and y (images, 1); found X"
+                f" {images.shape}, {images.dtype}, and y {arrays['y'].shape}"
             )
-        if not (labels.min() >= 1 and labels.max() <= 10) or np.any(labels % 1):
-            raise ValueError(f"expected labels 1 to 10, found {labels.min()} to {labels.max()}")
+        lowest = labels.min()
+        highest = labels.max()
+        if not (lowest >= 1 and highest <= 10) or np.any(labels % 1):
+            raise ValueError(f"expected labels 1 to 10, found {lowest} to {highest}")
         return Split(
             inputs=images.transpose(3, 0, 1, 2),
             targets=labels.astype(np.int64) % 10,
@@ -271,7 +260,7 @@ def _decode(path: Path) -> Split:
         )
 
 
-def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def _read_arrays(path: Path) -> dict[str, Array]:
     """Returns the arrays of numbers in a MATLAB 5 file, the first index varying fastest.
 
     Not by SciPy, which trusts the sizes in a file: where one is damaged, the process ends in a
@@ -293,17 +282,13 @@ def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         if number not in _NUMBERS:
             raise ValueError(f"an array holds values of type {number}")
         shape = np.frombuffer(sizes, "<i4")
-        arrays[bytes(name).decode()] = np.frombuffer(values, _NUMBERS[number]).reshape(
-            shape, order="F"
-        )
+        numbers = np.frombuffer(values, _NUMBERS[number])
+        arrays[bytes(name).decode()] = numbers.reshape(shape, order="F")
     return arrays
 
 
 def _elements(data: memoryview, alignment: int = 8) -> Iterator[tuple[int, memoryview]]:
-    """Yields type and contents of each element.
-
-    The next one begins at a multiple of `alignment` bytes.
-    """
+    """Yields type and contents of each element; each begins at a multiple of `alignment` bytes."""
     at = 0
     while at < len(data):
         kind, size = struct.unpack_from("<II", data, at)

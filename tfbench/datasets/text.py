@@ -79,15 +79,16 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
     def windows(part: bytes, count: int) -> Split:
         starts = np.linspace(0, len(part) - config.context - 1, count).astype(np.int64)
-        rows = np.lib.stride_tricks.sliding_window_view(
-            np.frombuffer(part, np.uint8), config.context + 1
-        )[starts]
-        inputs, targets = (rows[:, columns].astype(np.int32) for columns in (np.s_[:-1], np.s_[1:]))
+        numbers = np.frombuffer(part, np.uint8)
+        rows = np.lib.stride_tricks.sliding_window_view(numbers, config.context + 1)[starts]
+        inputs = rows[:, :-1].astype(np.int32)
+        targets = rows[:, 1:].astype(np.int32)
         return Split(inputs=inputs, targets=targets, num_samples=count)
 
+    digest = hashlib.sha256(data).hexdigest()
     return Splits(
         spec=spec,
         train=windows(data[:cut], spec.train_samples),
         validation=windows(data[cut:], spec.validation_samples),
-        source=f"{path.name}, {len(data):,} bytes, SHA-256 {hashlib.sha256(data).hexdigest()[:12]}",
+        source=f"{path.name}, {len(data):,} bytes, SHA-256 {digest[:12]}",
     )

@@ -22,9 +22,8 @@ if os.getppid() == int(sys.argv[1]):
 """
 _PR_SET_PDEATHSIG = 1
 FORKS_MODULE = "tfbench.worker.forks"  # of a prepared process
-_FIXED = {
-    "PYTHONSAFEPATH": "1"
-}  # read by what a child starts in turn, too, which its command line would not reach
+# What a child starts in turn reads it, too, which the child's command line would not reach.
+_FIXED = {"PYTHONSAFEPATH": "1"}
 
 
 def start(
@@ -94,10 +93,7 @@ def ask_child(
 def environment_with(
     settings: Mapping[str, str | None], inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Returns the variables of a process that has others' with some of its own.
-
-    None takes one away.
-    """
+    """Returns inherited variables with some set in their place; None takes one away."""
     wanted = {**inherited, **settings, **_FIXED}
     return {name: value for name, value in wanted.items() if value is not None}
 

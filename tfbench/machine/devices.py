@@ -20,17 +20,12 @@ from tfbench.records.placement import Placement
 from tfbench.schema import build, schema
 
 _NVIDIA = "0x10de"  # PCI vendor
-_DISPLAY_CLASSES = (
-    "0x0300",
-    "0x0302",
-)  # PCI classes: VGA controller; 3D controller, as data centre cards are
+# PCI classes: VGA controller; 3D controller, as data centre cards are.
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
 _DRIVER_OF_CUDA_13 = 580  # the oldest that starts it
 _TIMEOUT_SECONDS = 120  # PyTorch takes 7 s, and a minute on a cold network disk with many GPUs
-_OTHER_GPUS = (
-    "dev/dxg",
-    "dev/kfd",
-    "dev/dri/renderD*",
-)  # of Windows' Linux, of AMD, of small boards and others
+# Of Windows' Linux, of AMD, of small boards and others.
+_OTHER_GPUS = ("dev/dxg", "dev/kfd", "dev/dri/renderD*")
 
 
 @schema
@@ -51,7 +46,7 @@ class Framework:
     version: str = ""
     cuda: str | None = None  # version that it was built for, or has the libraries of
     gpus: tuple[str, ...] = ()  # that it sees, by its numbering
-    words: str = ""  # its own, on GPUs: the last that it logged
+    words: str = ""  # the last that it logged on GPUs
     problem: str = ""  # why it could not be asked
 
 
@@ -63,9 +58,14 @@ def read_system(root: Path, environment: Mapping[str, str]) -> GpuFacts:
         environment: Environment variables.
     """
     devices = root.glob("sys/bus/pci/devices/*")
-    shown = (one for one in devices if read_text(one / "class").startswith(_DISPLAY_CLASSES))
+    devices = (folder for folder in devices if read_text(folder / "vendor") == _NVIDIA)
+    gpus = sorted(
+        folder.name
+        for folder in devices
+        if read_text(folder / "class").startswith(_DISPLAY_CLASSES)
+    )
     return GpuFacts(
-        pci_gpus=tuple(sorted(one.name for one in shown if read_text(one / "vendor") == _NVIDIA)),
+        pci_gpus=tuple(gpus),
         driver=_read_driver_version(root / "proc/driver/nvidia/version"),
         device_nodes=tuple(sorted(f"/dev/{node.name}" for node in root.glob("dev/nvidia[0-9]*"))),
         cuda_visible_devices=environment.get("CUDA_VISIBLE_DEVICES"),
@@ -92,54 +92,43 @@ def describe_silence(framework: Framework) -> str:
 
 
 def install_with_cuda(framework: Framework, driver: str) -> str:
-    """Returns the command that installs a framework's build for CUDA.
-
-    It chooses a version that the driver can start.
-    """
-    is_new = (
-        not driver.partition(".")[0].isdecimal()
-        or int(driver.partition(".")[0]) >= _DRIVER_OF_CUDA_13
-    )
+    """Returns the command that installs a framework's build for a CUDA that the driver starts."""
+    major = driver.partition(".")[0]
+    is_new = not major.isdecimal() or int(major) >= _DRIVER_OF_CUDA_13
     if framework.name == "jax":
-        return f'pip install "jax[cuda{13 if is_new else 12}]"'
+        cuda = 13 if is_new else 12
+        return f'pip install "jax[cuda{cuda}]"'
     if framework.name == "torch":
-        index = f"https://download.pytorch.org/whl/{'cu130' if is_new else 'cu126'}"
+        build = "cu130" if is_new else "cu126"
+        index = f"https://download.pytorch.org/whl/{build}"
         return f"pip install --force-reinstall torch --index-url {index}"
-    return (
-        f"{'' if framework.cuda else 'pip uninstall tensorflow-cpu; '}pip install"
-        ' "tensorflow[and-cuda]"'
-    )
+    command = 'pip install "tensorflow[and-cuda]"'
+    return command if framework.cuda else f"pip uninstall tensorflow-cpu; {command}"
 
 
 def ask_framework(backend: BackendName) -> Framework:
     """Asks a framework, in a process of its own, whose chatter on stderr is kept from the user."""
-    settings: dict[str, str | None] = {
+    settings = {
         "KERAS_BACKEND": backend,
-        "CUDA_DEVICE_ORDER": (
-            "PCI_BUS_ID"
-        ),  # as of a measuring process, so that gpu:0 is the same card
-        "TF_CPP_MIN_LOG_LEVEL": "0",  # what TensorFlow says of GPUs is what we look for
-        "XLA_PYTHON_CLIENT_PREALLOCATE": (
-            "false"
-        ),  # JAX would take most of a GPU, maybe from a run that measures there
+        # As of a measuring process, so that gpu:0 is the same card.
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "TF_CPP_MIN_LOG_LEVEL": "0",  # what TensorFlow logs of GPUs is what we look for
+        # Else JAX would take most of a GPU, maybe from a run that measures there.
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
     try:
         report = children.ask_child(
             "tfbench.backends.device_report", timeout=_TIMEOUT_SECONDS, settings=settings
         )
-        found: Framework = build(
-            Framework, json.loads(report.stdout.splitlines()[-1]), "device report"
-        )
-        return dataclasses.replace(found, words=_last_words(report.stderr))
+        table = json.loads(report.stdout.splitlines()[-1])
+        framework = build(Framework, table, "device report")
+        return dataclasses.replace(framework, words=_last_words(report.stderr))
     except subprocess.TimeoutExpired:
-        return Framework(
-            name=backend,
-            problem=f"no answer in {_TIMEOUT_SECONDS} s; `nvidia-smi` shows if a GPU hangs",
-        )
+        problem = f"no answer in {_TIMEOUT_SECONDS} s; `nvidia-smi` shows if a GPU hangs"
     except (IndexError, ValueError):
-        return Framework(
-            name=backend, problem=(report.stderr.strip() or "no message").splitlines()[-1]
-        )
+        message = report.stderr.strip() or "no message"
+        problem = message.splitlines()[-1]
+    return Framework(name=backend, problem=problem)
 
 
 def list_gpus(facts: GpuFacts, installed: Sequence[Framework]) -> tuple[Gpu, ...]:
@@ -149,12 +138,13 @@ def list_gpus(facts: GpuFacts, installed: Sequence[Framework]) -> tuple[Gpu, ...
         facts: Of the machine.
         installed: Frameworks that were asked; none: what CUDA shows.
     """
-    if installed and not any(one.gpus for one in installed):
+    with_gpus = [framework for framework in installed if framework.gpus]
+    if installed and not with_gpus:
         return ()
     visible = choose_visible(read_gpus(), facts.cuda_visible_devices)
-    return visible or next(
-        (tuple(Gpu(name=name) for name in one.gpus) for one in installed if one.gpus), ()
-    )
+    if visible or not with_gpus:
+        return visible
+    return tuple(Gpu(name=name) for name in with_gpus[0].gpus)
 
 
 def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> int:
@@ -187,9 +177,9 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
 def explain_missing_gpu(
     facts: GpuFacts, framework: Framework, known: Sequence[Gpu] | None = None
 ) -> str | None:
-    """Says why a framework does not see a GPU of the machine, and what to do; None.
+    """Says why a framework does not see a GPU of the machine, and what to do.
 
-    It sees one, or there is none.
+    It is None if the framework sees one, or there is none.
 
     Args:
         facts: Of the machine.
@@ -198,32 +188,33 @@ def explain_missing_gpu(
     """
     if framework.gpus or framework.problem:
         return None
-    known = read_gpus() if known is None else known
-    there = facts.pci_gpus or facts.device_nodes or tuple(gpu.name for gpu in known)
-    if not there:
+    if known is None:
+        known = read_gpus()
+    names = facts.pci_gpus or facts.device_nodes or tuple(gpu.name for gpu in known)
+    if not names:
         return None
-    found = f"an NVIDIA GPU is in this machine ({', '.join(there)}) and is not used: "
+    intro = f"an NVIDIA GPU is in this machine ({', '.join(names)}) and is not used: "
     driver = facts.driver or next((gpu.driver for gpu in known), None)
     if driver is None:
         return (
-            f"{found}NVIDIA's driver is not loaded. Install the driver; `nvidia-smi` lists the GPU"
+            f"{intro}NVIDIA's driver is not loaded. Install the driver; `nvidia-smi` lists the GPU"
             " once it works."
         )
     if not facts.device_nodes and not known:
         return (
-            f"{found}/dev/nvidia0 does not exist. Start a container with `--gpus all` (NVIDIA"
+            f"{intro}/dev/nvidia0 does not exist. Start a container with `--gpus all` (NVIDIA"
             " Container Toolkit); elsewhere run `nvidia-smi` once as root, which makes the device"
             " files."
         )
     if _is_hidden(facts, known):
-        return f"{found}CUDA_VISIBLE_DEVICES='{facts.cuda_visible_devices}' hides it. Unset it."
+        return f"{intro}CUDA_VISIBLE_DEVICES='{facts.cuda_visible_devices}' hides it. Unset it."
     title = f"{title_of(framework.name)} {framework.version}"
     install = install_with_cuda(framework, driver)
     if not framework.cuda:
-        return f"{found}{title} is a build without CUDA. Install one with CUDA: {install}"
+        return f"{intro}{title} is a build without CUDA. Install one with CUDA: {install}"
     says = f" ({framework.words})" if framework.words else ""
     return (
-        f"{found}{title} cannot start CUDA {framework.cuda} with driver {driver}: CUDA's libraries"
+        f"{intro}{title} cannot start CUDA {framework.cuda} with driver {driver}: CUDA's libraries"
         f" are missing, or too new for the driver{says}. Install them: {install}"
     )
 
@@ -231,21 +222,16 @@ def explain_missing_gpu(
 def find_unused_gpu(
     placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, environment: Environment
 ) -> str:
-    """Says why the run is on the processor although there is a GPU.
-
-    "" if it was asked to be, or there is none.
-    """
+    """Says why a run is on the processor although there is a GPU; "" if not, or if asked for."""
     if recipe.distribution.devices or not placement.devices[0].startswith("cpu"):
         return ""
     name = recipe.training.backend
-    version = getattr(environment, name) or ""
-    cuda = getattr(environment, f"{name}_cuda")
-    return (
-        explain_missing_gpu(
-            gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus
-        )
-        or ""
+    framework = Framework(
+        name=name,
+        version=getattr(environment, name) or "",
+        cuda=getattr(environment, f"{name}_cuda"),
     )
+    return explain_missing_gpu(gpu_facts, framework, environment.gpus) or ""
 
 
 def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:
@@ -257,21 +243,19 @@ def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:
 
 
 def _read_driver_version(path: Path) -> str | None:
-    """Finds "550.54.15" in "NVRM version.
-
-    NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC".
-    """
+    """Finds "550.54.15" in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue"."""
     words = read_text(path).split()
-    return next(
-        (word for word in words if word[0].isdigit() and "." in word), "unknown" if words else None
-    )
+    for word in words:
+        if word[0].isdigit() and "." in word:
+            return word
+    return "unknown" if words else None
 
 
 def _last_words(log: str) -> str:
-    """Returns the last message on GPUs, without its time and place in the framework's source.
-
-    No line of code.
-    """
-    lines = [line for line in log.splitlines() if line[:1].strip()]
-    found = [line for line in lines if "GPU" in line or "CUDA" in line.upper()]
-    return (found[-1].partition("] ")[2].strip() or found[-1].strip()) if found else ""
+    """Returns the last message on GPUs, without its time and place in the framework's source."""
+    message = ""
+    for line in log.splitlines():
+        is_code = not line[:1].strip()
+        if not is_code and ("GPU" in line or "CUDA" in line.upper()):
+            message = line
+    return message.partition("] ")[2].strip() or message.strip()

@@ -1,10 +1,9 @@
 """Counters of energy of the devices that a run is on, and the state of its GPUs.
 
-What cannot be read is said.
-
-Read are the GPUs in use, by NVIDIA's driver, and all processor packages with their memory, by the
-kernel. Nothing else of a machine is: no fans, disks, network cards, power supplies, and no
-processor of a virtual machine that shows none. Nothing is made up for what cannot be read.
+NVIDIA's driver shows those of the GPUs in use, and the kernel those of all processor packages with
+their memory. Nothing else of a machine is counted: no fans, disks, network cards, power supplies,
+and no processor of a virtual machine that shows none. What cannot be read is reported; nothing is
+made up for it.
 
 A counter says how much it has counted since some moment; so only differences mean anything, and
 only over stretches that are long beside the time after which a counter is renewed. That is for
@@ -21,6 +20,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tfbench.machine.gpus import WatchedGpu, ask_nvml, why_not
 from tfbench.machine.kernel import read_text
@@ -36,7 +36,7 @@ from tfbench.records.machine import Gpu
 
 ROOT = Path("/")
 _FOLDER = "sys/class/powercap"
-# the kernel's counters move about once in a millisecond (Intel SDM 3B, 15.10)
+# The kernel's counters move about once in a millisecond (Intel SDM 3B, 15.10).
 _RESOLUTION_SECONDS = 0.001
 _MICRO = 1e-6
 
@@ -66,9 +66,9 @@ def find_energy_sources(gpus: Sequence[Gpu], root: Path = ROOT) -> EnergySources
 
 
 class EnergyMeter:
-    """Reads what there is.
+    """Reads the counters that there are.
 
-    Made when devices are in use, so that the driver is awake and knows all of them.
+    It is made when devices are in use, so that the driver is awake and knows all of them.
 
     Args:
         addresses: Of the GPUs in use; "" for one whose address is not known.
@@ -85,7 +85,7 @@ class EnergyMeter:
         except OSError as error:
             problems.append(f"CPU: {error}")
         self.sources = EnergySources(
-            sources=tuple(one.source for one in self._counters), problems=tuple(problems)
+            sources=tuple(counter.source for counter in self._counters), problems=tuple(problems)
         )
 
     def close(self) -> None:
@@ -107,13 +107,19 @@ class EnergyMeter:
         """Returns what the counters show now, and what the GPUs do."""
         seconds = time.monotonic()
         joules = self._read_joules()
-        states = {gpu.source.name: state for gpu in self._gpus if (state := gpu.read_state())}
+        states = {}
+        for gpu in self._gpus:
+            if state := gpu.read_state():
+                states[gpu.source.name] = state
         return MachineState(seconds=seconds, gpus=states, joules=joules)
 
     def _read_joules(self) -> dict[str, float]:
-        return {
-            one.source.name: joules for one in self._counters if (joules := one.read()) is not None
-        }
+        readings = {}
+        for counter in self._counters:
+            joules = counter.read()
+            if joules is not None:
+                readings[counter.source.name] = joules
+        return readings
 
     def _open_gpus(self, addresses: Sequence[str]) -> list[str]:
         """Opens the GPUs and returns why the energy of some is not counted."""
@@ -140,32 +146,32 @@ class EnergyMeter:
         return problems
 
 
-class RaplZone:
+class RaplZone(NamedTuple):
     """One counter: of a package, or of its memory."""
 
-    def __init__(self, source: EnergySource, path: Path) -> None:
-        self.source = source
-        self._path = path
+    source: EnergySource
+    path: Path
 
     def read(self) -> float | None:
         """Returns joules; None if it cannot be read any more."""
-        text = read_text(self._path)
+        text = read_text(self.path)
         return int(text) * _MICRO if text.isdecimal() else None
 
 
-def open_zones(root: Path = ROOT) -> list[RaplZone]:
+def open_zones(root: Path) -> list[RaplZone]:
     """Returns all counters.
 
     Args:
         root: Where /sys lies.
 
     Raises:
-        OSError: There are none, or one cannot be read: a figure of one of two would be told as that
-            of both.
+        OSError: There are none, or one cannot be read: the figure of one of two would be taken for
+            that of both.
     """
-    zones = list[RaplZone]()
+    zones = []
     for folder in sorted((root / _FOLDER).glob("intel-rapl:*")):
-        if (source := _describe(folder)) is None:
+        source = _describe(folder)
+        if source is None:
             continue
         counter = folder / "energy_uj"
         try:
@@ -191,8 +197,8 @@ def _describe(folder: Path) -> EnergySource | None:
         name = f"{read_text(folder.with_name(parent) / 'name') or parent} dram"
     elif not name.startswith("package"):  # "package-0", or "package-0-die-1"
         return None
-    found = read_text(folder / "max_energy_range_uj")
-    range_joules = int(found) * _MICRO if found.isdecimal() else None
+    text = read_text(folder / "max_energy_range_uj")
+    range_joules = int(text) * _MICRO if text.isdecimal() else None
     return EnergySource(
         name=name, part=part, resolution_seconds=_RESOLUTION_SECONDS, range_joules=range_joules
     )

@@ -1,8 +1,6 @@
-"""The machine, the versions in use, and what the kernel lets the process that asks have.
+"""The machine, the versions in use, and what the kernel lets this process have.
 
-Read within milliseconds.
-
-`root` is where /proc and /sys lie.
+All of it is read within milliseconds. `root` is where /proc and /sys lie.
 """
 
 import contextlib
@@ -53,7 +51,7 @@ def describe_environment(**framework: Any) -> Environment:
     or the user's.
 
     Args:
-        framework: What the backend says of itself, as fields of the record.
+        framework: What the backend knows of itself, as fields of the record.
     """
     commit, has_changes = read_commit()
     return Environment(
@@ -95,10 +93,7 @@ def list_variables(names: re.Pattern[str], environment: Mapping[str, str] = os.e
 
 
 def find_version(package: str) -> str | None:
-    """Returns the version of an installed package without importing it.
-
-    None where it is not installed.
-    """
+    """Returns the version of a package without importing it; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -113,21 +108,19 @@ def cpu_model(root: Path = ROOT) -> str:
 
 
 def read_governor(root: Path = ROOT) -> str | None:
-    """Returns how the kernel chooses the cores' clock, several separated by ", ".
+    """Returns how the kernel chooses the cores' clocks, such as "performance, powersave".
 
-    None where it does not choose it.
+    It is None where the kernel does not choose them.
     """
-    found = set(map(read_text, root.glob(f"{_CPUS}/cpufreq/scaling_governor")))
-    return ", ".join(sorted(found - {""})) or None
+    governors = set(map(read_text, root.glob(f"{_CPUS}/cpufreq/scaling_governor")))
+    return ", ".join(sorted(governors - {""})) or None
 
 
 def read_quota_cores(root: Path = ROOT) -> float | None:
-    """Returns how many cores' worth of time the control groups of this process allow it; None.
+    """Returns how many cores' worth of time the control groups of this process allow it.
 
-    No limit.
-
-    A group cannot use more than those around it are allowed, so that the smallest of their quotas
-    holds.
+    None stands for no limit. A group cannot use more than those around it are allowed, so that the
+    smallest of their quotas holds.
     """
     quotas = []
     for folder in control_group_folders(root):
@@ -138,39 +131,36 @@ def read_quota_cores(root: Path = ROOT) -> float | None:
 
 
 def read_memory_limit(root: Path = ROOT) -> int | None:
-    """Returns how much memory the control groups of this process allow it, in bytes; None.
+    """Returns how many bytes of memory the control groups of this process allow it.
 
-    No limit.
-
-    A group cannot have more than those around it, so that the smallest limit holds. Above
-    `memory.high` a group is slowed down, so that this is one, too.
+    None stands for no limit. A group cannot have more than those around it, so that the smallest
+    limit holds. Above `memory.high` a group is slowed down, so that this is one, too.
     """
-    files = [
-        folder / name
-        for folder in control_group_folders(root)
-        for name in ("memory.max", "memory.high")
-    ]
-    return min(
-        (int(text) for text in map(read_text, files) if text.isdecimal()), default=None
-    )  # else "max"
+    limits = []
+    for folder in control_group_folders(root):
+        for name in ("memory.max", "memory.high"):
+            text = read_text(folder / name)
+            if text.isdecimal():  # else "max", or not there
+                limits.append(int(text))
+    return min(limits, default=None)
 
 
 def read_commit() -> tuple[str | None, bool | None]:
-    """Returns the commit that is checked out, and whether files known to git differ from it; None.
+    """Returns the commit that is checked out, and whether files known to git differ from it.
 
-    Not known.
-
-    Of a submodule it counts which commit is checked out, not whether its files differ.
+    Each is None where it is not known. Of a submodule it counts which commit is checked out, not
+    whether its files differ.
     """
     commit = _ask_git(["rev-parse", "HEAD"])
     changes = None if commit is None else _ask_git(_STATUS)
-    return commit, None if changes is None else bool(changes)
+    has_changes = None if changes is None else bool(changes)
+    return commit, has_changes
 
 
 def _ask_git(arguments: list[str]) -> str | None:
-    """Returns the output of git, or None if it is missing, fails or hangs.
+    """Returns the output of git, or None if it is missing, hangs, or fails.
 
-    Git also fails where another user owns the tree.
+    It also fails where another user owns the tree.
     """
     command = [
         "git",

@@ -1,6 +1,4 @@
-"""NVIDIA's GPUs.
-
-What their driver says of each, and which of them a framework calls by which number.
+"""NVIDIA's GPUs: what their driver knows of each, and which number a framework gives it.
 
 The driver lists them by their place on the bus, and CUDA, and so a framework, counts those that
 CUDA_VISIBLE_DEVICES names in the same order: measuring processes have CUDA_DEVICE_ORDER=PCI_BUS_ID.
@@ -15,7 +13,7 @@ from typing import Any
 from tfbench.records.energy import EnergySource, GpuState
 from tfbench.records.machine import Gpu
 
-# the counter of energy is renewed every 20 to 100 ms, by the kind of the GPU
+# The counter of energy is renewed every 20 to 100 ms, by the kind of the GPU.
 _RESOLUTION_SECONDS = 0.1
 # NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU
 _SM_CLOCK = 1
@@ -24,11 +22,9 @@ _TEMPERATURE = 0
 
 
 def ask_nvml(function: str, *arguments: Any) -> Any:
-    """Returns what the driver answers.
+    """Returns what the driver answers; None where it has no answer, or these bindings no question.
 
-    None where it has no answer, or these bindings lack the question.
-
-    So a virtual GPU has no power limit.
+    A virtual GPU, for example, has no power limit.
     """
     return _call(function, *arguments)[0]
 
@@ -39,38 +35,30 @@ def why_not(function: str, *arguments: Any) -> str:
 
 
 def read_gpus() -> tuple[Gpu, ...]:
-    """Returns the GPUs that NVIDIA's driver knows, in the order of their bus.
-
-    None where there is no driver.
-    """
+    """Returns the GPUs that NVIDIA's driver knows, ordered by their bus; () without a driver."""
     if why_not("nvmlInit"):  # no driver, or one that does not answer
         return ()
     try:
         version = ask_nvml("nvmlSystemGetDriverVersion")
-        handles = [
-            ask_nvml("nvmlDeviceGetHandleByIndex", n)
-            for n in range(ask_nvml("nvmlDeviceGetCount") or 0)
-        ]
+        number = ask_nvml("nvmlDeviceGetCount") or 0
+        handles = [ask_nvml("nvmlDeviceGetHandleByIndex", index) for index in range(number)]
         # One that has fallen off the bus has no handle.
-        found = [_describe(handle, version) for handle in handles if handle is not None]
-        return tuple(sorted(found, key=lambda gpu: gpu.bus_id or ""))
+        gpus = [_describe(handle, version) for handle in handles if handle is not None]
+        return tuple(sorted(gpus, key=lambda gpu: gpu.bus_id or ""))
     finally:
         ask_nvml("nvmlShutdown")
 
 
 def split_visible(text: str) -> list[str]:
-    """Returns what CUDA_VISIBLE_DEVICES names, as CUDA reads it.
-
-    Up to the first entry that is no device.
-    """
+    """Returns what CUDA_VISIBLE_DEVICES names, up to the first that is no device, as CUDA does."""
     entries = (entry.strip() for entry in text.split(","))
     return list(itertools.takewhile(lambda entry: entry and not entry.startswith("-"), entries))
 
 
 def choose_visible(known: Sequence[Gpu], text: str | None) -> tuple[Gpu, ...]:
-    """Returns the GPUs that CUDA shows to a process, in its order, without asking it.
+    """Returns the GPUs that CUDA shows to a process, in its order.
 
-    It reads its variables but once.
+    CUDA itself is not asked: it reads its variables only once.
 
     Args:
         known: As of `read_gpus`.
@@ -78,32 +66,32 @@ def choose_visible(known: Sequence[Gpu], text: str | None) -> tuple[Gpu, ...]:
     """
     if text is None:
         return tuple(known)
-    found = list[Gpu]()
+    gpus = []
     for entry in split_visible(text):
-        if (gpu := _find_visible(known, entry)) is None:
+        gpu = _find_visible(known, entry)
+        if gpu is None:
             break
-        found.append(gpu)
-    return tuple(found)
+        gpus.append(gpu)
+    return tuple(gpus)
 
 
 def find_addresses(visible: Sequence[str]) -> tuple[str, ...]:
     """Returns the addresses of GPUs that TensorFlow calls "/physical_device:GPU:2".
 
-    None where one is not known.
+    It returns none of them where one is not known.
     """
     if not visible:
         return ()
     known = choose_visible(read_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
     numbers = [int(name.rpartition(":")[2]) for name in visible]
-    addresses = [known[number].bus_id or "" for number in numbers if number < len(known)]
-    return tuple(addresses) if all(addresses) and len(addresses) == len(numbers) else ()
+    if max(numbers) >= len(known):
+        return ()
+    addresses = [known[number].bus_id or "" for number in numbers]
+    return tuple(addresses) if all(addresses) else ()
 
 
 def read_address(text: str) -> str:
-    """Returns an address on the bus as Linux writes it.
-
-    The driver's "00000000:3B:00.0" is "0000:3b:00.0".
-    """
+    """Returns an address on the bus as Linux writes it: "0000:3b:00.0" for "00000000:3B:00.0"."""
     domain, _, rest = text.partition(":")
     return f"{int(domain, 16):04x}:{rest.lower()}"
 
@@ -122,8 +110,9 @@ class WatchedGpu:
         self._handle = ask_nvml("nvmlDeviceGetHandleByPciBusId", address)
 
     def why_not_counted(self) -> str:
-        """Says why its energy cannot be told; "" if it can."""
-        if (mode := ask_nvml("nvmlDeviceGetMigMode", self._handle)) and mode[0]:
+        """Says why its energy cannot be counted; "" if it can."""
+        mode = ask_nvml("nvmlDeviceGetMigMode", self._handle)
+        if mode and mode[0]:
             return "it is divided (MIG), and its counter is of all parts together"
         problem = why_not("nvmlDeviceGetTotalEnergyConsumption", self._handle)
         return f"the driver does not count its energy ({problem})" if problem else ""
@@ -159,9 +148,8 @@ def _find_visible(known: Sequence[Gpu], entry: str) -> Gpu | None:
         return known[int(entry)] if int(entry) < len(known) else None
     if entry.startswith("MIG-"):  # a part of a GPU, which the driver lists with it alone
         return Gpu(name=entry, driver=known[0].driver if known else None)
-    named = [
-        gpu for gpu in known if gpu.uuid and gpu.uuid.startswith(entry)
-    ]  # the beginning is enough
+    # The beginning is enough.
+    named = [gpu for gpu in known if (gpu.uuid or "").startswith(entry)]
     return named[0] if len(named) == 1 else None
 
 
@@ -183,10 +171,12 @@ def _describe(handle: Any, version: str | None) -> Gpu:
 def _count_others(handle: Any) -> int | None:
     """Counts the processes that compute on a GPU beside the run's own, of which there is one.
 
-    Not by its number, which in a container is not the one that the driver knows.
+    The run's own is not found by its number, which in a container the driver does not know.
     """
     processes = ask_nvml("nvmlDeviceGetComputeRunningProcesses", handle)
-    return None if processes is None else max(0, len({process.pid for process in processes}) - 1)
+    if processes is None:
+        return None
+    return max(0, len({process.pid for process in processes}) - 1)
 
 
 def _read_reasons(handle: Any) -> int | None:

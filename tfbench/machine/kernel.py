@@ -12,20 +12,18 @@ def read_text(path: Path) -> str:
 
 
 def control_group_folders(root: Path) -> list[Path]:
-    """Returns the folders of this process's control groups, innermost first.
-
-    They are of version 2: its own group and the enclosing ones.
+    """Returns the folders of this process's control groups (version 2), innermost first.
 
     Args:
         root: Where /proc and /sys lie.
     """
     lines = read_text(root / "proc/self/cgroup").splitlines()
-    for path in (line.removeprefix("0::") for line in lines if line.startswith("0::")):
-        # In a container the path may be the host's, while the mount shows the container's own group
-        # at its root.
-        group = root / "sys/fs/cgroup" / path.lstrip("/")
-        around = [
-            folder for folder in group.parents if folder.is_relative_to(root / "sys/fs/cgroup")
-        ]
-        return [folder for folder in (group, *around) if folder.is_dir()]
+    mount = root / "sys/fs/cgroup"
+    for line in lines:
+        if line.startswith("0::"):
+            # In a container the path may be the host's, while the mount shows the container's own
+            # group at its root.
+            group = mount / line.removeprefix("0::").lstrip("/")
+            around = [folder for folder in group.parents if folder.is_relative_to(mount)]
+            return [folder for folder in (group, *around) if folder.is_dir()]
     return []

@@ -21,7 +21,7 @@ _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later
 
 
 class Counters(NamedTuple):
-    """Counters that only grow, of the names that `Usage` has for what they grew by.
+    """Counters that only grow; `Usage` has the same names for what they grew by.
 
     Times are of all threads.
     """
@@ -61,26 +61,23 @@ class UsageMeter:
         self._read_gpu_peaks = read_gpu_peaks
         self._fellows = fellows
         self._memory_before_model = memory_before_model
-        with contextlib.suppress(
-            OSError
-        ):  # where it cannot be reset, the peak is that of the whole process
+        # Where it cannot be reset, the peak is that of the whole process.
+        with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
         self._before = read_counters(fellows)
 
     def finish(self) -> Usage:
         """Returns what was used since this meter was made."""
         after = read_counters(self._fellows)
-        grown: dict[str, Any] = {
-            name: None if before is None or now is None else now - before
-            for name, before, now in zip(Counters._fields, self._before, after, strict=True)
-        }
+        grown: dict[str, Any] = {}
+        for name, before, now in zip(Counters._fields, self._before, after, strict=True):
+            grown[name] = None if before is None or now is None else now - before
+        peaks = [_read_peak_memory(fellow.pid) for fellow in self._fellows]
         return Usage(
             **grown,
             num_logical_cores=os.cpu_count() or 1,
             load_average=os.getloadavg()[0],
-            peak_memory_bytes=sum(
-                _read_peak_memory(pid) for pid in ("self", *(one.pid for one in self._fellows))
-            ),
+            peak_memory_bytes=_read_peak_memory("self") + sum(peaks),
             memory_before_model_bytes=self._memory_before_model,
             peak_gpu_memory_bytes=self._read_gpu_peaks(),
         )
@@ -114,37 +111,33 @@ def read_counters(fellows: "Sequence[psutil.Process]" = ()) -> Counters:
 
 
 def read_throttled_seconds(root: Path) -> float | None:
-    """Returns how long a processor quota of its control groups has held this process back; None.
+    """Returns how long a processor quota of its control groups has held this process back.
 
-    Not known.
-
-    Every group counts for itself: one without a quota says 0, also within one that has a quota.
+    None stands for not known. Every group counts for itself: one without a quota has 0, also within
+    one that has a quota.
 
     Args:
         root: Where /proc and /sys lie.
     """
     groups = "\n".join(read_text(folder / "cpu.stat") for folder in control_group_folders(root))
-    found = re.findall(r"^throttled_usec (\d+)$", groups, re.MULTILINE)
-    return max((int(microseconds) * 1e-6 for microseconds in found), default=None)
+    times = re.findall(r"^throttled_usec (\d+)$", groups, re.MULTILINE)
+    return max((int(microseconds) * 1e-6 for microseconds in times), default=None)
 
 
 def count_other_workers(run: str) -> int:
     """Counts the measuring processes of other runs on this machine.
 
-    Workers that train together are of one run.
+    Workers that train together belong to one run.
 
     Args:
         run: Its id, or where its workers meet.
     """
-    return sum(found != run for _, found in _list_workers())
+    return sum(other != run for _, other in _list_workers())
 
 
 def find_peer_processes(run: str) -> "list[psutil.Process]":
-    """Returns the other measuring processes of a run on this machine.
-
-    Workers that train together.
-    """
-    return [process for process, found in _list_workers() if found == run]
+    """Returns the other workers of a run on this machine, which train together."""
+    return [process for process, other in _list_workers() if other == run]
 
 
 def _list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
@@ -158,17 +151,11 @@ def _list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
 
 
 def _run_of(command: list[str]) -> str | None:
-    """Returns the run that a measuring process is of, by its id or where its workers meet; None.
-
-    It does not say.
-    """
+    """Returns the run of a measuring process: its id, or where its workers meet; None: unknown."""
     try:
         request = json.loads(Path(command[3]).read_text(encoding="utf-8"))["request"]
-        return str(
-            request["worker_rank"]["addresses"][0]
-            if request.get("worker_rank")
-            else request["run_id"]
-        )
+        rank = request.get("worker_rank")
+        return str(rank["addresses"][0] if rank else request["run_id"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -181,12 +168,8 @@ def read_memory() -> int:
 
 
 def _read_peak_memory(pid: int | str) -> int:
-    """Returns the largest resident size of a process since it was reset, in bytes.
-
-    0 of one that has ended.
-    """
-    if found := re.search(
-        r"^VmHWM:\s+(\d+) kB$", read_text(Path(f"/proc/{pid}/status")), re.MULTILINE
-    ):
-        return int(found[1]) * 1024
+    """Returns the largest resident size of a process since its reset, in bytes; 0 if it ended."""
+    status = read_text(Path(f"/proc/{pid}/status"))
+    if match := re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE):
+        return int(match[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if pid == "self" else 0

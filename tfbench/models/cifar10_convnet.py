@@ -1,6 +1,6 @@
 """CIFAR-10 network of cuda-convnet.
 
-Two convolutions, two locally connected layers, one dense layer.
+It has two convolutions, two locally connected layers and one dense layer.
 """
 
 from typing import Any
@@ -8,13 +8,8 @@ from typing import Any
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Width, schema
 
-_DEVIATIONS = (
-    1e-4,
-    0.01,
-    0.04,
-    0.04,
-    0.01,
-)  # that the kernels start with, from conv1 to the dense layer
+# That the kernels start with, from conv1 to the dense layer.
+_DEVIATIONS = (1e-4, 0.01, 0.04, 0.04, 0.01)
 
 
 @schema
@@ -33,15 +28,13 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 5x5 -> max 3/2 -> conv 3x3 -> max 3/2 -> local 3x3 -> local 3x3 -> dense.
 
-    1,050,954 parameters.
+    Of its 1,050,954 parameters, 1,048,512 are the slides' weights and 2,442 biases, one per
+    position and filter in the local layers.
 
-    Of these, 1,048,512 are the slides' weights and 2,442 biases, one a position and filter in the
-    local layers.
-
-    Input shape: (batch, 24, 24, 3), float32, a crop of the 32x32 image. Output shape: (batch,
-    num_classes), logits. Source: slides "CUDA ConvNet and Deep Learning with MultiGPU" (Cross
-    Compass, 2014-09-05); deviations and paddings
-        from cuda-convnet's layers-conv-local-13pct.cfg and layer parameters.
+    Input shape: (batch, 24, 24, 3), float32, a crop of the 32x32 image.
+    Output shape: (batch, num_classes), logits.
+    Source: slides "CUDA ConvNet and Deep Learning with MultiGPU" (Cross Compass, 2014-09-05);
+    deviations and paddings from cuda-convnet's layers-conv-local-13pct.cfg and layer parameters.
     """
     import keras
 
@@ -51,7 +44,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     conv1, conv2, local3, local4 = config.filters
     normal = [keras.initializers.RandomNormal(stddev=deviation) for deviation in _DEVIATIONS]
     as_in_all: dict[str, Any] = {"padding": "same", "activation": "relu"}
-    num_classes = spec.num_classes or 1
+    num_classes = spec.num_outputs
     return keras.Sequential(
         [
             keras.Input(spec.input_shape),

@@ -37,4 +37,5 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     inputs = keras.Input(spec.input_shape, dtype="int32")
     x = embed(inputs, spec.num_classes, config.width, name="token")
     x = add_blocks(add_positions(x), config, is_causal=True)
-    return keras.Model(inputs, keras.layers.Dense(spec.num_classes, name="logits")(x), name="gpt")
+    outputs = keras.layers.Dense(spec.num_classes, name="logits")(x)
+    return keras.Model(inputs, outputs, name="gpt")

@@ -37,16 +37,14 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds five convolutions, two of them with response normalisation, and three dense layers.
 
-    74,732,328 parameters.
+    Of its 74,732,328 parameters, 74,721,984 are the slides' weights and 10,344 biases. Where no
+    ReLU follows a convolution at once, it follows the pooling.
 
-    Of these, 74,721,984 are the slides' weights and 10,344 biases. Where no ReLU follows a
-    convolution at once, it follows the pooling.
-
-    Input shape: (batch, 224, 224, 3), or (batch, 256, 256, 3) with "63_uncropped", float32. Output
-    shape: (batch, num_classes), logits. Source: slides "CUDA ConvNet and Deep Learning with
-    MultiGPU" (Cross Compass, 2014-09-05); order of the layers,
-        normalisation and initial values from cuda-convnet2's layers/layers-imagenet-1gpu.cfg and
-        layer.py.
+    Input shape: (batch, 224, 224, 3), or (batch, 256, 256, 3) with "63_uncropped", float32.
+    Output shape: (batch, num_classes), logits.
+    Source: slides "CUDA ConvNet and Deep Learning with MultiGPU" (Cross Compass, 2014-09-05); order
+    of the layers, normalisation and initial values from cuda-convnet2's
+    layers/layers-imagenet-1gpu.cfg and layer.py.
 
     Raises:
         RecipeError: The data set's images have another size than `first_map` needs.
@@ -56,15 +54,16 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     from tfbench.models.custom_layers.normalization import LocalResponseNormalization
 
     size, padding = _IMAGES[config.first_map]
-    if spec.input_shape[:2] != (size, size):
+    sides = spec.input_shape[:2]
+    if sides != (size, size):
         raise RecipeError(
             f'model.first_map: "{config.first_map}" needs images of {size}x{size}. '
-            f"Received: {'x'.join(map(str, spec.input_shape[:2]))}. Change it, or the size that"
+            f"Received: {'x'.join(map(str, sides))}. Change it, or the size that"
             " [dataset] asks for."
         )
     conv1, conv2, conv3, conv4, conv5 = config.filters
     units = config.dense_units
-    num_classes = spec.num_classes or 1
+    num_classes = spec.num_outputs
     return keras.Sequential(
         [
             keras.Input(spec.input_shape),

@@ -34,26 +34,25 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     import keras
 
     where = f"model.architecture: {config.architecture}"
-    known = {
+    builders = {
         name: value for name, value in vars(keras.applications).items() if inspect.isfunction(value)
     }
-    if (build := known.get(config.architecture)) is None:
+    build = builders.get(config.architecture)
+    if build is None:
         raise RecipeError(
             f"{where}: keras.applications has none of this"
-            f" name.{did_you_mean(config.architecture, known)}"
+            f" name.{did_you_mean(config.architecture, builders)}"
         )
-    without_scaling = {"include_preprocessing": False}
+    options = {}
+    if "include_preprocessing" in inspect.signature(build).parameters:
+        options["include_preprocessing"] = False
     try:
         return build(
             weights=None,
             input_shape=spec.input_shape,
-            classes=spec.num_classes or 1,
+            classes=spec.num_outputs,
             classifier_activation=None,
-            **(
-                without_scaling
-                if without_scaling.keys() <= inspect.signature(build).parameters.keys()
-                else {}
-            ),
+            **options,
         )
     except (ValueError, IndexError) as error:
         raise RecipeError(

@@ -54,7 +54,8 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
         raise RecipeError(f"{where}: cannot be read: {error.strerror}.") from error
     if not zipfile.is_zipfile(path):
         raise RecipeError(f'{where}: is damaged, or no file as model.save("net.keras") writes it.')
-    model = foreign_model.fit_to_data(_load(path, where, compiled=config.compiled), spec, where)
+    loaded = _load(path, where, compiled=config.compiled)
+    model = foreign_model.fit_to_data(loaded, spec, where)
     foreign_model.require_precision(model, where)
     warnings.warn(
         f"{path.name} (SHA-256 {digest}) brings its weights along: training starts from them, not"
@@ -71,13 +72,11 @@ def _load(path: Path, where: str, *, compiled: bool) -> Any:
     foreign_model.register_layers()
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "Skipping variable loading for optimizer"
-            )  # one that never trained
+            # Of an optimizer that never trained.
+            warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
             return keras.saving.load_model(path, compile=compiled, safe_mode=True)
-    except (
-        Exception
-    ) as error:  # a damaged file, or one from another version, can fail anywhere in Keras or h5py
+    except Exception as error:
+        # A damaged file, or one from another version, can fail anywhere in Keras or h5py.
         raise RecipeError(
             f"{where}: cannot be loaded by Keras {keras.__version__}: {type(error).__name__}: "
             f"{foreign_model.reason_of(error)} "

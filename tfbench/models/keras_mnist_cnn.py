@@ -21,11 +21,12 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 3x3 -> conv 3x3 -> max pool 2 -> dropout -> dense -> dropout -> dense.
 
-    1,199,882 parameters.
+    It has 1,199,882 parameters.
 
-    Input shape: (batch, 28, 28, 1), float32. Output shape: (batch, num_classes), logits (the
-    original ends in a softmax; the loss applies it here). Source: keras-team/keras,
-    examples/mnist_cnn.py.
+    Input shape: (batch, 28, 28, 1), float32.
+    Output shape: (batch, num_classes), logits (the original ends in a softmax; the loss applies it
+    here).
+    Source: keras-team/keras, examples/mnist_cnn.py.
     """
     import keras
 
@@ -40,7 +41,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             keras.layers.Flatten(),
             keras.layers.Dense(config.dense_units, activation="relu"),
             keras.layers.Dropout(config.dropout_rates[1]),
-            keras.layers.Dense(spec.num_classes or 1),
+            keras.layers.Dense(spec.num_outputs),
         ],
         name="keras_mnist_cnn",
     )

@@ -23,10 +23,7 @@ class Layer(TypedDict):
     name: NotRequired[Text]
     """Its name; not set: its type and place, "dense3"."""
     inputs: NotRequired[tuple[Text, ...]]
-    """Names of the layers above whose outputs it takes, `data` for the data; not set.
-
-    The layer before it.
-    """
+    """Layers above whose outputs it takes, `data` for the data; not set: the layer before it."""
 
 
 @schema
@@ -37,9 +34,9 @@ class Config:
     """The layers in order."""
 
     def __post_init__(self) -> None:
-        problems = (
-            _find_problems(self.layer) if self.layer else ["layer: must hold one layer or more."]
-        )
+        if not self.layer:
+            raise ValueError("layer: must hold one layer or more.")
+        problems = _find_problems(self.layer)
         if problems:
             raise ValueError(" ".join(problems))
 
@@ -47,7 +44,7 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds the layers one after the other, by Keras's own deserialisation in its safe mode.
 
-    None may hold code.
+    Layers that hold code are rejected.
 
     Input shape: (batch, *input_shape), float32.
     Output shape: (batch, num_classes), logits; of a regression (batch, *target_shape).
@@ -66,28 +63,25 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             tensors[name] = _make(name, layer)(sources if len(sources) > 1 else sources[0])
             if not isinstance(tensors[name], keras.KerasTensor):
                 raise ValueError("it must have one output, which the next layer takes.")
-        except (
-            ValueError,
-            TypeError,
-            LookupError,
-            NotImplementedError,
-        ) as error:  # whatever Keras makes of its keys
+        except (ValueError, TypeError, LookupError, NotImplementedError) as error:
+            # Whatever Keras makes of its keys.
             shapes = ", ".join(f"{tuple(tensor.shape[1:])}" for tensor in sources)
             raise RecipeError(
                 f"model.layer '{name}' ({layer['type']}), fed with {shapes}:"
                 f" {foreign_model.reason_of(error)}"
             ) from error
         before = name
-    shape = spec.output_shape
     outputs = tensors[before]
-    if math.prod(outputs.shape[1:]) != math.prod(shape):
+    shape = tuple(outputs.shape[1:])
+    num_outputs = math.prod(spec.output_shape)
+    if math.prod(shape) != num_outputs:
+        targets = "values to predict" if spec.num_classes is None else "classes"
         raise RecipeError(
-            f"model.layer '{before}': the last layer must have {math.prod(shape)} outputs, as the"
-            f" data has {'values to predict' if spec.num_classes is None else 'classes'}. Received:"
-            f" {math.prod(outputs.shape[1:])}, of shape {tuple(outputs.shape[1:])}."
+            f"model.layer '{before}': the last layer must have {num_outputs} outputs, as the data"
+            f" has {targets}. Received: {math.prod(shape)}, of shape {shape}."
         )
-    if tuple(outputs.shape[1:]) != shape:
-        outputs = keras.layers.Reshape(shape, name=f"{before}-reshape")(outputs)
+    if shape != spec.output_shape:
+        outputs = keras.layers.Reshape(spec.output_shape, name=f"{before}-reshape")(outputs)
     return keras.Model(tensors[DATA], outputs, name="layers")
 
 
@@ -97,16 +91,18 @@ def _make(name: str, layer: Layer) -> Any:
     foreign_model.register_layers()
     kind = layer["type"]
     options = {key: value for key, value in layer.items() if key not in Layer.__annotations__}
-    own = keras.saving.get_registered_object(f"tfbench>{kind}")
-    if own is None and not isinstance(getattr(keras.layers, kind, None), type):
-        known = [one for one in dir(keras.layers) if one[0].isupper()]
-        raise ValueError(f"keras.layers has no {kind}.{did_you_mean(kind, known)}")
     description = {
         "class_name": kind,
-        "module": None if own else "keras.layers",
-        "registered_name": f"tfbench>{kind}" if own else None,
+        "module": None,
+        "registered_name": f"tfbench>{kind}",
         "config": {"name": name, **options},
     }
+    if keras.saving.get_registered_object(f"tfbench>{kind}") is None:
+        if not isinstance(getattr(keras.layers, kind, None), type):
+            names = [layer_name for layer_name in dir(keras.layers) if layer_name[0].isupper()]
+            raise ValueError(f"keras.layers has no {kind}.{did_you_mean(kind, names)}")
+        description["module"] = "keras.layers"
+        description["registered_name"] = None
     return keras.saving.deserialize_keras_object(description, safe_mode=True)
 
 
@@ -118,11 +114,9 @@ def _names(layers: tuple[Layer, ...]) -> list[str]:
 
 
 def _find_problems(layers: tuple[Layer, ...]) -> list[str]:
-    """Returns what is wrong with the graph, as far as that is seen without Keras.
+    """Returns what is wrong with the graph, which must lead to its last layer.
 
-    It must lead to its last layer.
-
-    What the keys of a layer must be, Keras says as it is built.
+    What is wrong with the keys of a layer shows when Keras builds it.
     """
     problems = []
     above = [DATA]

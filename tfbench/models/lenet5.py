@@ -25,17 +25,14 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 5x5 -> max 2 -> conv 5x5 -> max 2 -> conv 4x4 -> dense -> dense.
 
-    74,966 parameters on CIFAR-10.
+    It has 74,966 parameters on CIFAR-10. No layer pads. The last convolution is 4x4, not the 5x5 of
+    LeCun et al. 1998, so that it leaves one value a filter of a 28x28 image and 2x2 of a 32x32 one.
 
-    No layer pads. The last convolution is 4x4, not the 5x5 of LeCun et al. 1998, so that it leaves
-    one value a filter of a 28x28 image and 2x2 of a 32x32 one.
-
-    Input shape: (batch, 32, 32, 3) or (batch, 28, 28, 1), float32. Output shape: (batch,
-    num_classes), logits (the original returns their softmax when it does not train: a recipe's
-        `validation_head`).
+    Input shape: (batch, 32, 32, 3) or (batch, 28, 28, 1), float32.
+    Output shape: (batch, num_classes), logits (the original returns their softmax when it does not
+    train: a recipe's `validation_head`).
     Source: Chainer's documentation, "Convolutional Network for Visual Recognition Tasks"; Qiita
-    article on CPU and GPU
-        speed with Chainer (user AtomJamesScott).
+    article on CPU and GPU speed with Chainer (user AtomJamesScott).
     """
     import keras
 
@@ -69,7 +66,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
                 name="fc4",
             ),
             keras.layers.Dense(
-                spec.num_classes or 1, kernel_initializer=initializer.clone(), name="fc5"
+                spec.num_outputs, kernel_initializer=initializer.clone(), name="fc5"
             ),
         ],
         name="lenet5",

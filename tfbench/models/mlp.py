@@ -32,17 +32,19 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     from tfbench.models.custom_layers.initializers import build_initializer
 
     initializer = build_initializer(config.kernel_initializer)
+
+    def dense(units: int, activation: str | None) -> Any:
+        return keras.layers.Dense(
+            units, activation=activation, kernel_initializer=initializer.clone()
+        )
+
+    hidden = [dense(units, config.activation) for units in config.hidden_units]
     return keras.Sequential(
         [
             keras.Input(spec.input_shape),
             keras.layers.Flatten(),
-            *(
-                keras.layers.Dense(
-                    units, activation=config.activation, kernel_initializer=initializer.clone()
-                )
-                for units in config.hidden_units
-            ),
-            keras.layers.Dense(spec.num_classes or 1, kernel_initializer=initializer.clone()),
+            *hidden,
+            dense(spec.num_outputs, None),
         ],
         name="mlp",
     )

@@ -58,12 +58,14 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     Its layers: conv 5x5 -> max 3/2 -> two recurrent convolutions -> max 3/2 -> two more -> global
     max -> dense.
 
-    1,192,330 trainable parameters on SVHN, and 1,280 moving averages of the batch normalisation.
+    It has 1,192,330 trainable parameters on SVHN, and 1,280 moving averages of the batch
+    normalisation.
 
-    Input shape: (batch, 32, 32, 3), float32. Output shape: (batch, num_classes), logits (the
-    original returns their softmax: a recipe's `head`). Source: blog article on SVHN with a
-    recurrent CNN on an EC2 p2.xlarge, after Liang & Hu 2015, "Recurrent
-        Convolutional Neural Network for Object Recognition".
+    Input shape: (batch, 32, 32, 3), float32.
+    Output shape: (batch, num_classes), logits (the original returns their softmax: a recipe's
+    `head`).
+    Source: blog article on SVHN with a recurrent CNN on an EC2 p2.xlarge, after Liang & Hu 2015,
+    "Recurrent Convolutional Neural Network for Object Recognition".
     """
     import keras
 
@@ -75,22 +77,14 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     def normalize(x: Any, name: str) -> Any:
         if config.normalization != "bn":
             return x
-        kind = (
-            BatchStatisticsNormalization
-            if config.batch_statistics_always
-            else keras.layers.BatchNormalization
-        )
+        kind = keras.layers.BatchNormalization
+        if config.batch_statistics_always:
+            kind = BatchStatisticsNormalization
         return kind(momentum=0.9, epsilon=2e-5, name=name)(x)
 
     def drop(x: Any, name: str) -> Any:
         return keras.layers.Dropout(config.dropout_rate, name=name)(x) if config.dropout_rate else x
 
-    steps = (
-        "num_feedback_steps",
-        "recomputes_feed_forward",
-        "rectifies_first",
-        "rectifies_each_step",
-    )
     initializer = build_initializer("lecun_normal_untruncated")
     inputs = keras.Input(spec.input_shape)
     x = keras.layers.Conv2D(
@@ -107,10 +101,13 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     for number in (2, 3, 4, 5):
         x = RecurrentConvolution2D(
             config.channels,
+            num_feedback_steps=config.num_feedback_steps,
+            recomputes_feed_forward=config.recomputes_feed_forward,
+            rectifies_first=config.rectifies_first,
+            rectifies_each_step=config.rectifies_each_step,
             normalization="lrn" if config.normalization == "lrn" else None,
             kernel_initializer=build_initializer("lecun_normal_untruncated"),
             name=f"rcl{number}",
-            **{key: getattr(config, key) for key in steps},
         )(x)
         x = normalize(x, f"bnorm{number}")
         if number == 3:
@@ -122,6 +119,6 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     else:
         x = keras.layers.GlobalMaxPooling2D(name="gmax")(x)
     outputs = keras.layers.Dense(
-        spec.num_classes or 1, kernel_initializer=initializer.clone(), name="l6"
+        spec.num_outputs, kernel_initializer=initializer.clone(), name="l6"
     )(x)
     return keras.Model(inputs, outputs, name="rcnn")

@@ -28,10 +28,10 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 7x7/2 -> max 2 -> four stages of bottleneck blocks -> mean over the map -> dense.
 
-    Input shape: (batch, 32, 32, 3), float32, or larger. Output shape: (batch, num_outputs), logits.
+    Input shape: (batch, 32, 32, 3), float32, or larger.
+    Output shape: (batch, num_outputs), logits.
     Source: Chainer's documentation, "Convolutional Network for Visual Recognition Tasks", after He
-    et al. 2015,
-        who pool over 3x3 where this network pools over 2x2.
+    et al. 2015, who pool over 3x3 where this network pools over 2x2.
     """
     import keras
 
@@ -54,7 +54,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             )
     x = keras.layers.GlobalAveragePooling2D(name="pool5")(x)
     initializer = build_initializer("lecun_normal_untruncated")
-    num_outputs = config.num_outputs or spec.num_classes or 1
+    num_outputs = config.num_outputs or spec.num_outputs
     outputs = keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="fc6")(x)
     return keras.Model(inputs, outputs, name="resnet")
 
@@ -66,13 +66,14 @@ def _add_bottleneck(x: Any, width: int, *, stride: int, projects: bool, name: st
     """
     import keras
 
-    shortcut = (
-        _convolve(x, 4 * width, 1, stride=stride, name=f"{name}_projection") if projects else x
-    )
+    shortcut = x
+    if projects:
+        shortcut = _convolve(x, 4 * width, 1, stride=stride, name=f"{name}_projection")
     x = keras.layers.ReLU()(_convolve(x, width, 1, stride=stride, name=f"{name}_conv1"))
     x = keras.layers.ReLU()(_convolve(x, width, 3, name=f"{name}_conv2"))
     x = _convolve(x, 4 * width, 1, name=f"{name}_conv3")
-    return keras.layers.ReLU()(keras.layers.Add(name=f"{name}_add")([x, shortcut]))
+    x = keras.layers.Add(name=f"{name}_add")([x, shortcut])
+    return keras.layers.ReLU()(x)
 
 
 def _convolve(x: Any, filters: int, size: int, *, stride: int = 1, name: str) -> Any:

@@ -1,6 +1,6 @@
 """Small convolutional network, first written from scratch with CuPy.
 
-With a choice of pooling gradient.
+The gradient of its pooling can be chosen.
 """
 
 from typing import Any, Literal
@@ -32,10 +32,11 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 3x3 -> max 2 -> dense -> dense; 197,210 parameters.
 
-    Input shape: (batch, 28, 28, 1), float32. Output shape: (batch, num_classes), logits (the
-    original ends in a softmax; the loss applies it here). Source: article "Deep Learning Gaiden:
-    GPU programming" with CuPy. That biases start like the weights is known from
-        a later copy of its library.
+    Input shape: (batch, 28, 28, 1), float32.
+    Output shape: (batch, num_classes), logits (the original ends in a softmax; the loss applies it
+    here).
+    Source: article "Deep Learning Gaiden: GPU programming" with CuPy. That biases start like the
+    weights is known from a later copy of its library.
     """
     import keras
 
@@ -54,7 +55,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             SwitchableMaxPooling2D(2, backward=config.pooling_backward, name="pool"),
             keras.layers.Flatten(),
             keras.layers.Dense(config.dense_units, activation="relu", name="middle", **start()),
-            keras.layers.Dense(spec.num_classes or 1, name="output", **start()),
+            keras.layers.Dense(spec.num_outputs, name="output", **start()),
         ],
         name="scratch_cnn",
     )

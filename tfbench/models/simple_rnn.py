@@ -32,7 +32,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             keras.Input(spec.input_shape),
             keras.layers.Reshape((steps, -1)),
             keras.layers.SimpleRNN(config.units, activation=config.activation),
-            keras.layers.Dense(spec.num_classes or 1),
+            keras.layers.Dense(spec.num_outputs),
         ],
         name="simple_rnn",
     )

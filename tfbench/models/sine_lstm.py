@@ -34,7 +34,7 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds, for each step, Dense(units) without activation -> LSTM(units) -> Dense(1).
 
-    236 parameters at 5 units.
+    It has 236 parameters at 5 units.
 
     Input shape: (batch, steps, 1), float32; a stateful model's batch is of
     `spec.per_replica_batch_size` samples, and of one where that is not said. Output shape: (batch,
@@ -48,12 +48,12 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
 
     initializer = build_initializer("lecun_normal_untruncated")
     *_, num_values = spec.target_shape or (1,)
+    batch_size = None
+    if config.stateful:
+        batch_size = spec.per_replica_batch_size or 1
     return keras.Sequential(
         [
-            keras.Input(
-                spec.input_shape,
-                batch_size=(spec.per_replica_batch_size or 1) if config.stateful else None,
-            ),
+            keras.Input(spec.input_shape, batch_size=batch_size),
             keras.layers.Dense(config.units, kernel_initializer=initializer.clone()),
             keras.layers.LSTM(
                 config.units,

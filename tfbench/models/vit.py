@@ -20,10 +20,11 @@ class Config(TransformerConfig):
 def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds dense layer of each patch -> positions -> blocks -> mean over the patches -> dense.
 
-    Input shape: (batch, 32, 32, 3), float32, or other images. Output shape: (batch, num_classes),
-    logits. Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words"; the mean over the
-    patches, instead of an extra
-        class token, is that of Beyer et al. 2022, "Better plain ViT baselines for ImageNet-1k".
+    Input shape: (batch, 32, 32, 3), float32, or other images.
+    Output shape: (batch, num_classes), logits.
+    Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words"; the mean over the patches,
+    instead of an extra class token, is that of Beyer et al. 2022, "Better plain ViT baselines for
+    ImageNet-1k".
 
     Raises:
         RecipeError: The samples are no images, or not of whole patches.
@@ -42,6 +43,5 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     x = keras.layers.Reshape((math.prod(sides) // size**2, config.width))(x)
     x = add_blocks(add_positions(x), config, is_causal=False)
     x = keras.layers.GlobalAveragePooling1D(name="mean")(x)
-    return keras.Model(
-        inputs, keras.layers.Dense(spec.num_classes or 1, name="logits")(x), name="vit"
-    )
+    outputs = keras.layers.Dense(spec.num_outputs, name="logits")(x)
+    return keras.Model(inputs, outputs, name="vit")

@@ -1,6 +1,6 @@
 """The backends, and what each of them can do, as far as that is known before it is started."""
 
-from typing import Literal
+from typing import Literal, cast
 
 BackendName = Literal["tensorflow", "jax", "torch"]
 Compiler = Literal["graph", "xla", "eager", "inductor"]
@@ -10,7 +10,7 @@ BACKEND_TITLES: dict[BackendName, str] = {
     "jax": "JAX",
     "torch": "PyTorch",
 }
-# The first one of each does unless told otherwise.
+# The first one of each is the default.
 COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
     "tensorflow": ("graph", "xla", "eager"),
     "jax": ("xla", "eager"),
@@ -46,11 +46,11 @@ ONE_STEP_A_CALL: tuple[BackendName, ...] = ("torch",)  # whatever is asked for
 
 def title_of(backend: str) -> str:
     """Returns what a backend is called in sentences."""
-    return next((title for name, title in BACKEND_TITLES.items() if name == backend), backend)
+    return BACKEND_TITLES.get(cast(BackendName, backend), backend)
 
 
 def why_untraceable(backend: BackendName, compiler: Compiler) -> str:
-    """Returns why no trace tells the operations of a step, and what to do instead; "": it does."""
+    """Returns why no trace shows the operations of a step, and what to do instead; "": it does."""
     if backend == "jax":
         return "tfbench reads no trace of JAX. Leave --trace out, or use another backend."
     if compiler == "inductor":
@@ -62,10 +62,7 @@ def why_untraceable(backend: BackendName, compiler: Compiler) -> str:
 
 
 def why_layers_merge(backend: BackendName, compiler: Compiler) -> str:
-    """Returns why the layers of a step cannot be timed apart, and what to do instead; "".
-
-    They can.
-    """
+    """Returns why layers cannot be timed apart, and what to do instead; "": they can."""
     apart, advice = _LAYERS_APART[backend]
     if compiler == apart:
         return ""

@@ -28,7 +28,7 @@ def find_conflicts(recipe: Recipe) -> list[str]:
     training = recipe.training
     dataset = recipe.dataset
     strategy = recipe.distribution.strategy
-    problems = list[str]()
+    problems = []
     if training.data_on_device and training.backend != "tensorflow":
         problems.append(
             "training.data_on_device: must be false on backend "
@@ -37,15 +37,16 @@ def find_conflicts(recipe: Recipe) -> list[str]:
     elif training.data_on_device and strategy not in ("default", "one_device"):
         problems.append(_NO_MIRRORED_LOOP.format(strategy))
     if registry.is_code(dataset.name):
-        return problems + (
-            [_NO_SYNTHETIC.format(shorten(dataset.name))] if dataset.data == "synthetic" else []
-        )
+        if dataset.data == "synthetic":
+            problems.append(_NO_SYNTHETIC.format(shorten(dataset.name)))
+        return problems
     module = registry.load("datasets", dataset.name)
     spec = module.describe(module.Config(**dataset.options))
     problems += find_misfits(spec, dataset.name, training)
     may_come_compiled = registry.is_code(recipe.model.name) or recipe.model.name == "keras_file"
-    if not may_come_compiled and (unfit := find_unfit_loss(spec, training, dataset.name)):
-        problems.append(unfit)
+    unfit_loss = find_unfit_loss(spec, training, dataset.name)
+    if unfit_loss and not may_come_compiled:
+        problems.append(unfit_loss)
     stateful = bool(recipe.model.options.get("stateful"))
     problems += find_lacking(training.backend, carries_state=stateful)
     if stateful and not recipe.measurement.is_limited:
@@ -75,35 +76,36 @@ def find_unfit_loss(spec: DatasetSpec, training: TrainingConfig, name: str = "")
 
     This is for networks that bring no loss of their own.
     """
-    wanted = REGRESSION_LOSSES if spec.num_classes is None else ("sparse_categorical_crossentropy",)
-    if training.loss in wanted:
+    losses: tuple[str, ...] = ("sparse_categorical_crossentropy",)
+    classes = f"{spec.num_classes} classes"
+    if spec.num_classes is None:
+        losses = REGRESSION_LOSSES
+        classes = "no classes"
+    if training.loss in losses:
         return ""
-    kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
-    hint = "" if name or spec.num_classes else f" {LABELS_HINT}"  # the data may be anyone's
+    data = f"data set {name}" if name else "data"
+    hint = ""
+    if not name and not spec.num_classes:  # the data may be anyone's
+        hint = f" {LABELS_HINT}"
     return (
-        f"training.loss: must be {' or '.join(wanted)}, since the"
-        f" data{f' set {name}' if name else ''} {kind}. Received: {training.loss}.{hint}"
+        f"training.loss: must be {' or '.join(losses)}, since the {data} has {classes}."
+        f" Received: {training.loss}.{hint}"
     )
 
 
 def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:
-    """Returns why an evaluation would use batches unfit for a stateful model.
-
-    Such a model is built for one size of batch.
-    """
+    """Returns why evaluations have batches unfit for a stateful model, built for one batch size."""
     batch_size = training.global_batch_size
-    problems = list[str]()
+    problems = []
     if training.validation_batch_size not in (None, batch_size):
         problems.append(
             f"training.validation_batch_size: must be the global_batch_size, {batch_size}, since a"
             " stateful model is built for one size of batch. Received:"
             f" {training.validation_batch_size}. Leave it out."
         )
-    counts = [
-        spec.validation_samples,
-        spec.test_samples,
-        spec.train_samples if training.evaluates_training else 0,
-    ]
+    counts = [spec.validation_samples, spec.test_samples]
+    if training.evaluates_training:
+        counts.append(spec.train_samples)
     if any(count % batch_size for count in counts):
         evaluated = " and ".join(f"{count:,}" for count in counts if count)
         problems.append(

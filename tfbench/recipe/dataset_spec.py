@@ -5,14 +5,16 @@ from typing import Literal
 
 from tfbench.schema import schema
 
+Shape = tuple[int, ...]
+
 
 @schema
 class DatasetSpec:
     """Shapes and sizes of a data set, known without loading it."""
 
-    input_shape: tuple[int, ...]
+    input_shape: Shape
     input_dtype: Literal["uint8", "float32", "int32", "int64"] = "float32"
-    target_shape: tuple[int, ...] = ()
+    target_shape: Shape = ()
     num_classes: int | None = None  # None: regression
     train_samples: int
     validation_samples: int
@@ -21,7 +23,7 @@ class DatasetSpec:
     # of the training samples; one a pixel, or one a channel
     mean: Literal["none", "image", "channel"] = "none"
     # Shape as stored, where the model sees a crop: a random one in training, the centre otherwise.
-    stored_shape: tuple[int, ...] | None = None
+    stored_shape: Shape | None = None
     mirrors: bool = False  # training images are turned left to right, one in two
     # crops whose probabilities are averaged in an evaluation after the training
     views: Literal[1, 9, 10] = 1
@@ -37,25 +39,32 @@ class DatasetSpec:
     is_structured: bool = False
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """What a network without a loss of its own gives for a sample.
+    def sample_shape(self) -> Shape:
+        """Shape of a sample as it is stored."""
+        return self.stored_shape or self.input_shape
 
-        A logit a class, or the values.
-        """
+    @property
+    def num_outputs(self) -> int:
+        """Outputs of a network's last layer: a logit per class, or one value."""
+        return self.num_classes or 1
+
+    @property
+    def output_shape(self) -> Shape:
+        """What a network without a loss of its own gives for a sample: logits, or values."""
         if self.num_classes is None:
             return self.target_shape or (1,)
-        return (*(self.target_shape if self.tokens_per_sample else ()), self.num_classes)
+        if self.tokens_per_sample:
+            return (*self.target_shape, self.num_classes)
+        return (self.num_classes,)
 
     @property
     def tokens_per_sample(self) -> int:
         """Labels of a sample that has one for each of its steps, as a text has; else 0."""
-        has_steps = self.num_classes is not None and self.target_shape not in ((), (1,))
-        return math.prod(self.target_shape) if has_steps else 0
+        if self.num_classes is None or self.target_shape in ((), (1,)):
+            return 0
+        return math.prod(self.target_shape)
 
     @property
     def is_fed_as_stored(self) -> bool:
-        """Whether inputs are not made float32.
-
-        Numbers of words, for one, of which float32 has 2^24.
-        """
+        """Whether inputs stay as they are, as numbers of words: float32 has 2^24 integers."""
         return self.is_structured or self.input_dtype in ("int32", "int64")

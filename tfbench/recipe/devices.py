@@ -45,20 +45,8 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
     Raises:
         DeviceError: Not a device, named twice, kinds mixed, or more than the strategy can use.
     """
-    devices = []
+    devices = [_parse_device(text) for text in config.devices]
     received = shorten(", ".join(config.devices))
-    for text in config.devices:
-        match = re.fullmatch(r"(cpu|gpu)(?::(\d{1,3}))?", text.strip().lower())
-        if not match:
-            raise DeviceError(
-                f"devices: must be cpu, cpu:N, gpu or gpu:N. Received: '{shorten(text)}'."
-            )
-        kind, index = match.groups()
-        devices.append(Device(kind, int(index) if index else (-1 if kind == "gpu" else 0)))
-        if kind == "cpu" and devices[-1].index >= MAX_LOGICAL_CPUS:
-            raise DeviceError(
-                f"devices: cpu:0 to cpu:{MAX_LOGICAL_CPUS - 1}. Received: '{shorten(text)}'."
-            )
     if len(set(devices)) < len(devices):
         raise DeviceError(f"devices: each may be named once. Received: {received}.")
     if len({device.kind for device in devices}) > 1:
@@ -69,27 +57,44 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
             " otherwise."
         )
     if config.strategy in _OF_ONE_DEVICE and len(devices) > 1:
-        use = "Use --strategy mirrored for several"
         raise DeviceError(
-            f"strategy {config.strategy} takes one device. Received: {received}. {use}."
+            f"strategy {config.strategy} takes one device. Received: {received}."
+            " Use --strategy mirrored for several."
         )
     if config.strategy == "default" and devices and devices[0].kind == "cpu" and devices[0].index:
-        use = "Use --strategy one_device for it"
         raise DeviceError(
-            f"strategy default always places on {HOST}. Received: {devices[0]}. {use}."
+            f"strategy default always places on {HOST}. Received: {devices[0]}."
+            " Use --strategy one_device for it."
         )
     return tuple(devices)
 
 
+def _parse_device(text: str) -> Device:
+    match = re.fullmatch(r"(cpu|gpu)(?::(\d{1,3}))?", text.strip().lower())
+    if not match:
+        raise DeviceError(
+            f"devices: must be cpu, cpu:N, gpu or gpu:N. Received: '{shorten(text)}'."
+        )
+    kind, number = match.groups()
+    if number is None:
+        return Device(kind, 0 if kind == "cpu" else -1)
+    index = int(number)
+    if kind == "cpu" and index >= MAX_LOGICAL_CPUS:
+        raise DeviceError(
+            f"devices: cpu:0 to cpu:{MAX_LOGICAL_CPUS - 1}. Received: '{shorten(text)}'."
+        )
+    return Device(kind, index)
+
+
 def require_strategy(config: DistributionConfig, training: TrainingConfig) -> None:
     """Raises DeviceError unless a backend has the strategy that is asked for."""
-    there = _STRATEGIES[training.backend]
-    if config.strategy not in there:
-        others = [name for name, strategies in _STRATEGIES.items() if config.strategy in strategies]
+    strategies = _STRATEGIES[training.backend]
+    if config.strategy not in strategies:
+        backends = [name for name, known in _STRATEGIES.items() if config.strategy in known]
         raise DeviceError(
             f"strategy {config.strategy}: not on backend {training.backend}:"
-            f" {_WHY_NOT[training.backend]}. It has: {', '.join(there)}. Backends with"
-            f" {config.strategy}: {', '.join(others)}."
+            f" {_WHY_NOT[training.backend]}. It has: {', '.join(strategies)}. Backends with"
+            f" {config.strategy}: {', '.join(backends)}."
         )
 
 
@@ -100,9 +105,11 @@ def find_mesh(devices: tuple[Device, ...], config: DistributionConfig) -> Mesh:
         DeviceError: The recipe's mesh has another number of devices.
     """
     num_devices = len(devices) * (config.num_workers or 1)
-    mesh = Mesh(**config.mesh)
+    if not config.mesh and config.strategy == "model":
+        return Mesh(model=num_devices)
     if not config.mesh:
-        return Mesh(1, num_devices) if config.strategy == "model" else Mesh(num_devices)
+        return Mesh(data=num_devices)
+    mesh = Mesh(**config.mesh)
     if mesh.num_devices != num_devices:
         text = ", ".join(f"{name} = {size}" for name, size in config.mesh.items())
         raise DeviceError(
@@ -132,21 +139,12 @@ def require_fitting(
     Raises:
         DeviceError: The batch does not divide among them, or they cannot do what is asked for.
     """
-    num_replicas = find_mesh(devices, config).data
-    batch = training.global_batch_size
-    for name, size in (
-        ("global_batch_size", batch),
-        ("validation_batch_size", training.validation_batch_size or batch),
-    ):
-        if size % num_replicas:
-            near = [size - size % num_replicas, size + -size % num_replicas]
-            use = " or ".join(str(one) for one in near if one)
-            raise DeviceError(
-                f"training.{name}: must be divisible by num_replicas. "
-                f"Received: {size} with {num_replicas} replicas. Use {use}."
-            )
+    mesh = find_mesh(devices, config)
+    _require_divisible("global_batch_size", training.global_batch_size, mesh.data)
+    if training.validation_batch_size:
+        _require_divisible("validation_batch_size", training.validation_batch_size, mesh.data)
     uses_xla = training.backend == "tensorflow" and training.compiler_used == "xla"
-    if num_replicas > 1 and uses_xla:  # on TensorFlow
+    if mesh.data > 1 and uses_xla:
         raise DeviceError(
             "training.compiler: XLA cannot compile a step over several replicas (TensorFlow:"
             ' variables on a different device). Use compiler = "graph", or one device.'
@@ -160,4 +158,16 @@ def require_fitting(
         raise DeviceError(
             "distribution.cross_device_ops: nccl moves data between GPUs only. Use"
             " reduction_to_one_device."
+        )
+
+
+def _require_divisible(name: str, batch_size: int, num_replicas: int) -> None:
+    rest = batch_size % num_replicas
+    if rest:
+        smaller = batch_size - rest
+        larger = smaller + num_replicas
+        sizes = f"{smaller} or {larger}" if smaller else f"{larger}"
+        raise DeviceError(
+            f"training.{name}: must be divisible by num_replicas. "
+            f"Received: {batch_size} with {num_replicas} replicas. Use {sizes}."
         )

@@ -13,27 +13,26 @@ from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.recipe import registry
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import from_tables, origin_of, set_value
-from tfbench.recipe.toml_text import read_toml
+from tfbench.recipe.toml_text import Table, read_toml
 from tfbench.wording import shorten
 
 # What a recipe says of its network alone.
 _OF_THE_NETWORK = (
-    *(
-        "reference",
-        "recipe.notes",
-        "recipe.not_meant_for",
-        "expect.val_accuracy_at_epoch",
-        "expect.val_loss_at_epoch",
-    ),
-    *("training.head", "training.validation_head"),  # a softmax that its author applied twice
+    "recipe.notes",
+    "recipe.not_meant_for",
+    "expect.val_accuracy_at_epoch",
+    "expect.val_loss_at_epoch",
+    "training.head",  # a softmax that its author applied twice
+    "training.validation_head",
 )
 
 
 def shipped_folder() -> Path:
     """Returns the folder of the recipes that come with tfbench, installed or in a checkout."""
-    room = Path(__file__).parent
-    installed = room / "shipped"
-    return installed if installed.is_dir() else room.parents[1] / "recipes"
+    installed = Path(__file__).with_name("shipped")
+    if installed.is_dir():
+        return installed
+    return Path(__file__).parents[2] / "recipes"
 
 
 def list_recipes() -> dict[str, Path]:
@@ -54,14 +53,15 @@ def find_recipe(name: str) -> Path:
         return path
     if registry.is_code(name) and _is_network(name):
         return path
-    if name in (shipped := list_recipes()):
+    shipped = list_recipes()
+    if name in shipped:
         return shipped[name]
-    is_path = path.suffix or len(path.parts) > 1
-    problem = (
-        f"{name}: {'is not a file' if path.exists() else 'no such file'}."
-        if is_path
-        else f"unknown recipe '{name}'."
-    )
+    if not path.suffix and len(path.parts) <= 1:
+        problem = f"unknown recipe '{name}'."
+    elif path.exists():
+        problem = f"{name}: is not a file."
+    else:
+        problem = f"{name}: no such file."
     raise UnknownNameError(
         f"{problem}{did_you_mean(path.stem, shipped)} `tfbench list` shows the recipes. "
         "To write your own, start from one: `tfbench show mnist_mlp --toml > mine.toml`."
@@ -84,31 +84,32 @@ def load_recipe(
         RecipeError: Naming the file, or the shipped recipe, and every problem in it.
     """
     source = path.stem if path.parent == shipped_folder() else str(path)
-    is_network = _is_network(str(path))
-    try:
-        tables = _network_tables(str(path)) if is_network else read_toml(path)
-    except RecipeError as error:
-        raise RecipeError(f"{path}: {error}") from error
     overrides = overrides or {}
-    _place_files(tables, Path() if is_network else path.parent)
+    if _is_network(str(path)):
+        tables = _network_tables(str(path))
+        _place_files(tables, Path())
+    else:
+        try:
+            tables = read_toml(path)
+        except RecipeError as error:
+            raise RecipeError(f"{path}: {error}") from error
+        _place_files(tables, path.parent)
     drop_replaced_options(tables, overrides)
     for key, value in overrides.items():
         set_value(tables, key, value)
     measurement = tables.setdefault("measurement", {})
-    if (
-        steady_seconds is not None
-        and isinstance(measurement, dict)
-        and not {"steps", "seconds"} & set(measurement)
-    ):
-        measurement["seconds"] = steady_seconds
+    if steady_seconds is not None and isinstance(measurement, dict):
+        is_limited = "steps" in measurement or "seconds" in measurement
+        if not is_limited:
+            measurement["seconds"] = steady_seconds
     _place_files(tables, Path())
     recipe = from_tables(tables, name=path.stem, source=source, overridden=tuple(overrides))
     # A recorded run needs the file no more, so that its absence is no conflict.
-    if recipe.model.name == "keras_file" and not os.path.isfile(recipe.model.options["file"]):  # noqa: PTH113 - never raises
-        origin = origin_of("model.file", overrides, source)
-        raise RecipeError(
-            f"{origin}model.file: no such file: {shorten(recipe.model.options['file'], 300)}."
-        )
+    if recipe.model.name == "keras_file":
+        file = recipe.model.options["file"]
+        if not os.path.isfile(file):  # noqa: PTH113 - never raises
+            origin = origin_of("model.file", overrides, source)
+            raise RecipeError(f"{origin}model.file: no such file: {shorten(file, 300)}.")
     return recipe
 
 
@@ -117,7 +118,7 @@ def _is_network(name: str) -> bool:
     return name.endswith(".keras") or (registry.is_code(name) and registry.is_code_name(name))
 
 
-def _network_tables(name: str) -> dict[str, Any]:
+def _network_tables(name: str) -> Table:
     """Returns the tables of a recipe that trains a network as it was compiled.
 
     Its data is what a function `load_data` in the same file returns; without one, random samples in
@@ -148,29 +149,36 @@ def _has_load_data(file: Path) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == "load_data" for node in body)
 
 
-def _place_files(tables: Mapping[str, Any], folder: Path) -> None:
-    """Makes the paths of a saved network and of files of code absolute, if there are any.
+def _place_files(tables: Table, folder: Path) -> None:
+    """Makes the paths of a saved network and of files of code absolute.
 
-    Relative to `folder`.
+    Args:
+        tables: Of the recipe, in which relative paths are replaced.
+        folder: The paths are relative to it.
     """
-    for table in (_table(tables, "model"), _table(tables, "dataset")):
-        is_saved = table.get("name", "keras_file") == "keras_file"
-        for key, is_path in (("name", ".py:" in str(table.get("name"))), ("file", is_saved)):
-            if (
-                is_path and isinstance(table.get(key), str) and "\0" not in table[key]
-            ):  # which is rejected later
-                # pathlib would follow symbolic links.
-                table[key] = os.path.abspath(folder / os.path.expanduser(table[key]))  # noqa: PTH100, PTH111
+    for section in ("model", "dataset"):
+        table = _table(tables, section)
+        name = table.get("name", "keras_file")
+        if name == "keras_file":
+            key = "file"
+        elif ".py:" in str(name):
+            key = "name"
+        else:
+            continue
+        path = table.get(key)
+        if isinstance(path, str) and "\0" not in path:  # NUL is rejected later
+            # pathlib would follow symbolic links.
+            table[key] = os.path.abspath(folder / os.path.expanduser(path))  # noqa: PTH100, PTH111
 
 
 def drop_replaced_options(
-    tables: dict[str, Any], overrides: Mapping[str, Any], *, kept: Collection[str] = ()
+    tables: Table, overrides: Mapping[str, Any], *, kept: Collection[str] = ()
 ) -> None:
-    """Removes what a recipe says of a model, data set or optimizer to be replaced.
+    """Removes the options of a model, data set or optimizer that is replaced.
 
-    Its options; and of a model what is of that network alone: title, source and notes, a softmax
-    that its author applied twice, what was published and is expected of it, on which devices it
-    takes days, and which of its sizes a sweep varies.
+    With a model goes what is of that network alone: title, source and notes, a softmax that its
+    author applied twice, what was published and is expected of it, on which devices it takes days,
+    and which of its sizes a sweep varies.
 
     Args:
         tables: Of the recipe.
@@ -178,41 +186,41 @@ def drop_replaced_options(
             or `dataset.name`.
         kept: Dotted keys that somebody asked for, so that they stay whatever the network.
     """
-    places = {"model": tables, "dataset": tables, "training.optimizer": _table(tables, "training")}
-    for kind, place in places.items():
-        table = _table(place, kind.rpartition(".")[2])
+    replaceable = {
+        "model": _table(tables, "model"),
+        "dataset": _table(tables, "dataset"),
+        "training.optimizer": _table(_table(tables, "training"), "optimizer"),
+    }
+    for kind, table in replaceable.items():
         another = overrides.get(f"{kind}.file", overrides.get(f"{kind}.name", table.get("name")))
-        if not table or another == table.get(
-            "name", "adam" if kind == "training.optimizer" else None
-        ):
+        default = "adam" if kind == "training.optimizer" else None
+        if not table or another == table.get("name", default):
             continue
-        for key in table.keys() - ({"data"} if kind == "dataset" else set()):
-            if f"{kind}.{key}" not in kept:
+        for key in list(table):
+            dotted = f"{kind}.{key}"
+            if dotted not in kept and dotted != "dataset.data":
                 del table[key]
         if kind == "model":
             _forget_network(tables, str(another), kept)
 
 
-def _forget_network(tables: dict[str, Any], another: str, kept: Collection[str]) -> None:
+def _forget_network(tables: Table, another: str, kept: Collection[str]) -> None:
+    if "reference" not in kept:
+        tables.pop("reference", None)
     varied = [f"sweep.{key}" for key in _table(tables, "sweep") if key.startswith("model.")]
     for dotted in (*_OF_THE_NETWORK, *varied):
         section, _, key = dotted.partition(".")
         if dotted not in kept:
-            (_table(tables, section) if key else tables).pop(key or section, None)
+            _table(tables, section).pop(key, None)
     recipe = _table(tables, "recipe")
     name = os.path.basename(another)  # noqa: PTH119
-    for key, words in (
-        ("title", "in place of the network of"),
-        ("source", "with data and training of:"),
-    ):
-        if isinstance(recipe.get(key), str):
-            recipe[key] = f"{name} {words} {recipe[key]}"
+    if isinstance(recipe.get("title"), str):
+        recipe["title"] = f"{name} in place of the network of {recipe['title']}"
+    if isinstance(recipe.get("source"), str):
+        recipe["source"] = f"{name} with data and training of: {recipe['source']}"
 
 
-def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Returns a table of a recipe that is not checked yet.
-
-    None, or none that is a table, is empty.
-    """
+def _table(tables: Table, name: str) -> Table:
+    """Returns a table of a recipe that is not checked yet; empty if it is missing, or no table."""
     table = tables.get(name)
     return table if isinstance(table, dict) else {}

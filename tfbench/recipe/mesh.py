@@ -1,6 +1,4 @@
-"""How a network is spread over devices.
-
-A mesh of them, and along which axis of it the parts of each variable lie.
+"""How a network is spread: a mesh of devices, and along which axis the parts of a variable lie.
 
 A mesh has up to two axes. Along "data" a batch is cut into parts, along "model" it is not: devices
 that differ in their place on it alone compute the same samples. A variable lies whole on every
@@ -16,6 +14,7 @@ from typing import Literal
 from tfbench.errors import RecipeError
 
 MeshAxis = Literal["data", "model"]
+Layout = dict[str, tuple[MeshAxis | None, ...]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,10 +30,8 @@ class Mesh:
         return self.data * self.model
 
 
-def lay_out(
-    shapes: Mapping[str, tuple[int, ...]], mesh: Mesh
-) -> dict[str, tuple[MeshAxis | None, ...]]:
-    """Returns for each variable that is cut which axis of the mesh each of its axes is cut along.
+def lay_out(shapes: Mapping[str, tuple[int, ...]], mesh: Mesh) -> Layout:
+    """Returns the axis of the mesh along which each axis of a variable is cut, if it is cut.
 
     Under "model" and "hybrid", dense layers are split by their outputs, as long as these divide.
 
@@ -46,14 +43,15 @@ def lay_out(
         RecipeError: There is nothing to be cut.
     """
     split: MeshAxis = "model" if mesh.model > 1 else "data"
-    layout: dict[str, tuple[MeshAxis | None, ...]] = {
-        name: (*[None] * (len(shape) - 1), split)
-        for name, shape in shapes.items()
-        if shape and not shape[-1] % getattr(mesh, split)
-    }
+    num_parts = getattr(mesh, split)
+    layout: Layout = {}
+    for name, shape in shapes.items():
+        if shape and shape[-1] % num_parts == 0:
+            whole_axes = [None] * (len(shape) - 1)
+            layout[name] = (*whole_axes, split)
     if not layout:
         raise RecipeError(
-            f"distribution.strategy: no dense layer's outputs divide by {getattr(mesh, split)}, so"
+            f"distribution.strategy: no dense layer's outputs divide by {num_parts}, so"
             " that nothing would be split. Use --strategy mirrored, or another number of devices."
         )
     return layout

@@ -75,9 +75,8 @@ class StepDecay:
 class ParameterGroup:
     """Weights that are trained otherwise than the rest.
 
-    Where two groups name a weight, the later one counts.
-
-    What is left out stays as it is for all weights.
+    Where two groups name a weight, the later one counts. What is left out stays as it is for all
+    weights.
     """
 
     variables: Text
@@ -95,9 +94,7 @@ class ParameterGroup:
 
 @schema
 class SgdConfig(KerasArguments):
-    """Stochastic gradient descent.
-
-    Keras's own, until weights are grouped or the learning rate has a schedule.
+    """Stochastic gradient descent: Keras's own, unless weights are grouped or a schedule is set.
 
     With weight decay, v = momentum v - learning_rate (gradient + weight_decay w) and w = w + v, as
     in cuda-convnet.

@@ -24,11 +24,12 @@ CODE_NOT_ALLOWED = (
 
 
 def list_names(kind: Kind) -> dict[str, str]:
-    """Returns every name of a kind with the first line of its module's docstring.
-
-    Imports none of them.
-    """
-    return {name: _first_line(path) for name, path in _find_files(kind).items()}
+    """Returns every name of a kind with the first line of its module's docstring; imports none."""
+    titles = {}
+    for name, path in _find_files(kind).items():
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        titles[name] = (docstring or "").partition("\n")[0]
+    return titles
 
 
 def load(kind: Kind, name: str) -> ModuleType:
@@ -37,11 +38,11 @@ def load(kind: Kind, name: str) -> ModuleType:
     Raises:
         UnknownNameError: With the nearest known name.
     """
-    known = _find_files(kind)
-    if name not in known:
+    names = _find_files(kind)
+    if name not in names:
         raise UnknownNameError(
-            f"unknown {_SINGULAR[kind]} '{shorten(name)}'.{did_you_mean(name, known)} Known:"
-            f" {', '.join(known)}."
+            f"unknown {_SINGULAR[kind]} '{shorten(name)}'.{did_you_mean(name, names)} Known:"
+            f" {', '.join(names)}."
         )
     return importlib.import_module(f"tfbench.{kind}.{name}")
 
@@ -52,22 +53,16 @@ def is_code(name: object) -> bool:
 
 
 def is_code_name(name: str) -> bool:
-    """Says whether `name` is written as a function's is.
-
-    "package.module:function" or "folder/nets.py:function".
-    """
+    """Says whether a name has the form "package.module:function" or "folder/nets.py:function"."""
     module, _, function = name.rpartition(":")
-    parts = [function] if module.endswith(".py") else [*module.split("."), function]
+    parts = [function]
+    if not module.endswith(".py"):
+        parts += module.split(".")
     return all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
 
 
-# for each of thousands of recipes, looking into the folder would take longer than all else
+# For each of thousands of recipes, looking into the folder would take longer than all else.
 @functools.cache
 def _find_files(kind: Kind) -> dict[str, Path]:
     files = (Path(__file__).parents[1] / kind).glob("*.py")
     return {path.stem: path for path in sorted(files) if path.stem != "__init__"}
-
-
-def _first_line(path: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    return (docstring or "").partition("\n")[0]

@@ -62,10 +62,7 @@ class ModelConfig:
 
 @schema
 class DatasetConfig:
-    """The data set, with real samples or a synthetic stand-in.
-
-    The stand-in has the same shape and size.
-    """
+    """The data set, with real samples or a synthetic stand-in of the same shape and size."""
 
     name: Text
     data: Literal["real", "synthetic"] = "real"
@@ -196,14 +193,14 @@ class DistributionConfig:
     (model parallel, on `jax`) or "hybrid" (data and model parallel, on `jax`).
     """
     devices: tuple[Text, ...] = ()
-    """`cpu`, `cpu:N`, `gpu` or `gpu:N`, of each worker. None named.
+    """Devices of each worker: `cpu`, `cpu:N`, `gpu` or `gpu:N`.
 
-    Every GPU for strategies over several devices, else the first; without GPUs the CPU.
+    None named: every GPU for strategies over several devices, else the first; without GPUs the CPU.
     """
     num_workers: Annotated[Count, pydantic.Field(le=4096)] | None = None
-    """Processes under "multi_worker"; not set.
+    """Processes under "multi_worker".
 
-    As many as the launcher (Slurm, MPI, torchrun) started.
+    Not set: as many as the launcher (Slurm, MPI, torchrun) started.
     """
     mesh: dict[MeshAxis, Annotated[Count, pydantic.Field(le=4096)]] = dataclasses.field(
         default_factory=dict
@@ -214,9 +211,9 @@ class DistributionConfig:
     "hybrid", which splits weights there, too. Dense layers are split, by their outputs.
     """
     cross_device_ops: Literal["auto", "nccl", "reduction_to_one_device"] = "auto"
-    """How `mirrored` adds gradients up on `tensorflow`. "auto".
+    """How `mirrored` adds gradients up on `tensorflow`.
 
-    "nccl" on GPUs, "reduction_to_one_device" on CPUs.
+    "auto" is "nccl" on GPUs and "reduction_to_one_device" on CPUs.
     """
 
     def __post_init__(self) -> None:
@@ -240,9 +237,10 @@ class MeasurementConfig:
     """How the clock is read, and when to stop before the recipe's epochs are done."""
 
     clock: Literal["span", "step"] = "span"
-    """Time groups of steps ("span") or every step ("step".
+    """Time groups of steps ("span") or every step ("step").
 
-    Exact percentiles, slower, not comparable with "span").
+    "step" gives exact percentiles. It is slower, and its speeds do not compare with those of
+    "span".
     """
     min_span_seconds: Annotated[PositiveNumber, pydantic.Field(le=60)] = 0.05
     """Shortest group of steps that the clock "span" times.
@@ -352,10 +350,7 @@ class RecipeFile:
     sweep: dict[VariedKey, Annotated[tuple[Any, ...], pydantic.Field(min_length=1)]] = (
         dataclasses.field(default_factory=dict)
     )
-    """What `tfbench sweep` varies, unless told otherwise.
-
-    From a key, in quotes, to a list of values.
-    """
+    """What `tfbench sweep` varies by default: from a key, in quotes, to a list of values."""
     reference: tuple[Reference, ...] = ()
     """Published figures, shown next to yours."""
 
@@ -369,5 +364,5 @@ class Recipe(RecipeFile):
     @property
     def is_users(self) -> bool:
         """Whether its network or data is the user's own, so that it may use any package."""
-        names = self.model.name, self.dataset.name
+        names = (self.model.name, self.dataset.name)
         return "keras_file" in names or any(map(registry.is_code, names))

@@ -3,17 +3,18 @@
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.conflicts import find_conflicts
 from tfbench.recipe.sections import Recipe, RecipeFile
-from tfbench.recipe.toml_text import parse_value
+from tfbench.recipe.toml_text import Table, parse_value
 from tfbench.schema import find_problems, meanings_of, to_plain
 from tfbench.wording import shorten
 
+_CONTAINERS = (Mapping, list, tuple)
 _MAX_DEPTH = 32  # of arrays and tables within each other
 _INTEGERS = range(-(2**63), 2**63)  # of TOML
 
@@ -38,44 +39,48 @@ def from_tables(
     if not problems:
         file, problems = find_problems(RecipeFile, tables, "")
         if file:
-            recipe = Recipe(
-                name=name,
-                **{field.name: getattr(file, field.name) for field in dataclasses.fields(file)},
-            )
+            sections = {field.name: getattr(file, field.name) for field in dataclasses.fields(file)}
+            recipe = Recipe(name=name, **sections)
             problems = find_conflicts(recipe)
     if problems or recipe is None:
-        raise RecipeError(
-            "\n".join(f"{origin_of(problem, overridden, source)}{problem}" for problem in problems)
-        )
+        lines = [f"{origin_of(problem, overridden, source)}{problem}" for problem in problems]
+        raise RecipeError("\n".join(lines))
     return recipe
 
 
 def _find_foreign(value: Any, *steps: str) -> Iterator[str]:
     """Yields what a run's record cannot hold, whatever key it is the value of."""
-    problem = ""
-    if isinstance(value, Mapping | list | tuple) and len(steps) > _MAX_DEPTH:
-        problem = f"holds arrays or tables of more than {_MAX_DEPTH} levels."
-    elif isinstance(value, Mapping | list | tuple):
-        for step, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+    if isinstance(value, _CONTAINERS) and len(steps) <= _MAX_DEPTH:
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for step, inner in items:
             yield from _find_foreign(step, *steps)
             yield from _find_foreign(inner, *steps, str(step))
-    elif isinstance(value, str):
-        problem = "holds a NUL character, which no path can have." if "\0" in value else ""
-    elif isinstance(value, int):
-        received = f" Received: {value}." if value.bit_length() < 256 else ""
-        problem = "" if value in _INTEGERS else f"holds an integer of more than 64 bits.{received}"
-    elif isinstance(value, float):
-        problem = "" if math.isfinite(value) else f"must be a finite number. Received: {value}."
-    elif value is not None:
-        wanted = "must be a string, number, boolean, or an array or table of such"
-        problem = f"{wanted}. Received: {shorten(str(value))}."
-    if problem:
+    elif problem := _why_foreign(value):
         yield f"{shorten('.'.join(steps))}: {problem}"
 
 
-def to_tables(recipe: Recipe) -> dict[str, Any]:
+def _why_foreign(value: Any) -> str:
+    """Returns why a run's record cannot hold a value, or any table so deep; "": it can."""
+    if isinstance(value, _CONTAINERS):
+        return f"holds arrays or tables of more than {_MAX_DEPTH} levels."
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return "holds a NUL character, which no path can have." if "\0" in value else ""
+    if isinstance(value, int):
+        if value in _INTEGERS:
+            return ""
+        received = f" Received: {value}." if value.bit_length() < 256 else ""
+        return f"holds an integer of more than 64 bits.{received}"
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else f"must be a finite number. Received: {value}."
+    wanted = "must be a string, number, boolean, or an array or table of such"
+    return f"{wanted}. Received: {shorten(str(value))}."
+
+
+def to_tables(recipe: Recipe) -> Table:
     """Returns the recipe as plain tables, defaults written out; `from_tables` reads them back."""
-    tables: dict[str, Any] = to_plain(recipe)
+    tables: Table = to_plain(recipe)
     del tables["name"]
     for kind in ("model", "dataset"):
         tables[kind] |= tables[kind].pop("options")
@@ -85,15 +90,17 @@ def to_tables(recipe: Recipe) -> dict[str, Any]:
 def list_meanings(recipe: Recipe) -> dict[str, str]:
     """Returns what the keys of a recipe mean, by their dotted names."""
     classes = [("", RecipeFile), ("training.optimizer.", type(recipe.training.optimizer))]
-    classes += [
-        (f"{field.name}.", type(getattr(recipe, field.name)))
-        for field in dataclasses.fields(recipe)
-    ]
+    for field in dataclasses.fields(recipe):
+        classes.append((f"{field.name}.", type(getattr(recipe, field.name))))
     if not registry.is_code(recipe.model.name):
         classes.append(("model.", registry.load("models", recipe.model.name).Config))
     if not registry.is_code(recipe.dataset.name):
         classes.append(("dataset.", registry.load("datasets", recipe.dataset.name).Config))
-    return {f"{path}{key}": text for path, cls in classes for key, text in meanings_of(cls).items()}
+    meanings = {}
+    for path, cls in classes:
+        for key, text in meanings_of(cls).items():
+            meanings[f"{path}{key}"] = text
+    return meanings
 
 
 def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
@@ -102,13 +109,15 @@ def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
     Raises:
         RecipeError: Naming them and how to allow it.
     """
-    named = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
+    if allows_code:
+        return
+    names = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
     problems = [
         f"{key}: {shorten(name)} {registry.CODE_NOT_ALLOWED}"
-        for key, name in named.items()
+        for key, name in names.items()
         if registry.is_code(name)
     ]
-    if problems and not allows_code:
+    if problems:
         raise RecipeError("\n".join(problems))
 
 
@@ -122,38 +131,41 @@ def parse_override(text: str) -> tuple[str, Any]:
     """
     key, equals, value = text.partition("=")
     key = key.strip()
+    value = value.strip()
     if not equals or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", key):
         raise RecipeError(
             f"--set {shorten(text)}: must be SECTION.KEY=VALUE, for example"
             " model.hidden_units=[4000,4000]."
         )
     try:
-        return key, parse_value(value.strip())
+        return key, parse_value(value)
     except RecipeError as error:
-        if re.fullmatch(r"[\w./:-]+", value.strip()):
-            return key, value.strip()
+        if re.fullmatch(r"[\w./:-]+", value):
+            return key, value
         raise RecipeError(f"--set {shorten(text)}: the value {error}") from error
 
 
 def origin_of(problem: str, overridden: Collection[str], source: str) -> str:
-    """Returns what a problem begins with: the file that holds its key and ".
-
-    ", or "" for a key that was set.
-    """
+    """Returns the file that holds the key of a problem and ": "; "" for a key that was set."""
     section, *others = problem.split(": ")
     steps = section.split(".")
     if len(steps) == 1 and others and others[0].isidentifier():  # "training: compiler: must be ..."
         steps.append(others[0])
-
-    def is_meant(typed: Sequence[str]) -> bool:
-        is_within = all(one == other for one, other in zip(steps, typed, strict=False))
-        # The path of a problem with an optimizer holds the optimizer's name, too.
-        return is_within or (steps[:2], steps[-1]) == (list(typed[:2]), typed[-1])
-
-    return "" if any(is_meant(key.split(".")) for key in overridden) else f"{source}: "
+    for key in overridden:
+        if _leads_to(key.split("."), steps):
+            return ""
+    return f"{source}: "
 
 
-def set_value(tables: dict[str, Any], key: str, value: Any) -> None:
+def _leads_to(key: list[str], steps: list[str]) -> bool:
+    """Says whether a problem at the end of some steps is one of a key that was set."""
+    if all(part == step for part, step in zip(key, steps, strict=False)):
+        return True
+    # The path of a problem with an optimizer holds the optimizer's name, too.
+    return key[:2] == steps[:2] and key[-1] == steps[-1]
+
+
+def set_value(tables: Table, key: str, value: Any) -> None:
     """Lays one value over a recipe's tables.
 
     Raises:

@@ -1,7 +1,4 @@
-"""Recipes as TOML.
-
-Read, as far as a recipe can hold it, and written, which the standard library does not.
-"""
+"""Recipes as TOML, read as far as a recipe can hold it, and written."""
 
 import json
 import re
@@ -14,15 +11,16 @@ from typing import Any
 from tfbench.errors import RecipeError
 from tfbench.wording import shorten
 
+Table = dict[str, Any]
 _WIDTH = 100  # of a comment
 
 
-def parse_toml(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> Table:
     """Returns the tables that a text holds.
 
     Raises:
-        RecipeError: It is no TOML. The message begins with what is wrong, for the caller to put in
-            front where.
+        RecipeError: It is no TOML. The message begins with what is wrong; the caller puts the place
+            in front.
     """
     try:
         return tomllib.loads(text)
@@ -34,7 +32,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise RecipeError("holds an integer of more than 64 bits") from error
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> Table:
     """Returns the tables that a file holds; raises as `parse_toml` does."""
     try:
         return parse_toml(path.read_text(encoding="utf-8"))
@@ -78,23 +76,22 @@ def _blocks(
         )
         if isinstance(value, Mapping):
             inner += _blocks(value, name, meanings, "\n".join([*comment, f"[{name}]"]))
-        elif (
-            isinstance(value, list)
-            and value
-            and all(isinstance(element, Mapping) for element in value)
-        ):
+        elif _is_array_of_tables(value):
             for element in value:
                 inner += _blocks(element, name, meanings, f"[[{name}]]")
+        elif value is None:
+            lines += [*comment, f"# {_key(key)}: not set"]
         else:
-            lines += [
-                *comment,
-                (
-                    f"# {_key(key)}: not set"
-                    if value is None
-                    else f"{_key(key)} = {format_inline(value)}"
-                ),
-            ]
-    yield from ["\n".join(lines), *inner] if lines else inner
+            lines += [*comment, f"{_key(key)} = {format_inline(value)}"]
+    if lines:
+        yield "\n".join(lines)
+    yield from inner
+
+
+def _is_array_of_tables(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(element, Mapping) for element in value)
 
 
 def _key(key: str) -> str:
@@ -102,17 +99,14 @@ def _key(key: str) -> str:
 
 
 def format_inline(value: Any) -> str:
-    """Returns one value as TOML writes it behind an equals sign.
-
-    A list in brackets, a table in braces.
-    """
+    """Returns a value as TOML has it behind "=": a list in brackets, a table in braces."""
     if isinstance(value, Mapping):  # in an array of arrays
-        known = {key: element for key, element in value.items() if element is not None}
-        return (
-            "{"
-            + ", ".join(f"{_key(key)} = {format_inline(element)}" for key, element in known.items())
-            + "}"
-        )
+        pairs = [
+            f"{_key(key)} = {format_inline(element)}"
+            for key, element in value.items()
+            if element is not None
+        ]
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(format_inline, value)) + "]"
     # Strings, numbers and booleans are written alike in JSON and TOML, but for the one control

@@ -10,12 +10,8 @@ from tfbench.recipe import registry
 from tfbench.schema import NonNegativeNumber, Number, ProblemsError, find_problems, to_plain
 from tfbench.wording import shorten
 
-VARIABLE_SECTIONS = (
-    "model",
-    "dataset",
-    "training",
-    "measurement",
-)  # the distribution is what a sweep's setups are for
+# The distribution is what a sweep's setups are for.
+VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")
 Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
 EpochKey = Annotated[str, pydantic.Field(pattern="^[1-9][0-9]{0,6}$")]
 VariedKey = Annotated[str, pydantic.Field(pattern=rf"^({'|'.join(VARIABLE_SECTIONS)})\..+$")]
@@ -34,25 +30,19 @@ LossBand = Annotated[
 
 
 def read_options(kind: registry.Kind, section: str) -> Callable[[Any], Any]:
-    """Returns a function that splits a table into `name`, `data` and `options`.
-
-    The named module checks the options.
-    """
+    """Returns a function that splits a table into `name`, `data` and `options`, and checks it."""
+    keys = ("name",) if kind == "models" else ("name", "data")
 
     def read(table: Any) -> Any:
         if not isinstance(table, Mapping):
             return table
         if kind == "models" and "file" in table:  # of a saved network
             table = {"name": "keras_file", **table}
-        own = {
-            key: table[key]
-            for key in ("name", "data")
-            if key in table and (key, kind) != ("data", "models")
-        }
-        options = {key: value for key, value in table.items() if key not in own}
-        name = own.get("name")
+        parts = {key: table[key] for key in keys if key in table}
+        options = {key: value for key, value in table.items() if key not in keys}
+        name = parts.get("name")
         if not isinstance(name, str):
-            return own
+            return parts
         try:
             if registry.is_code(name):
                 problems = list(_find_code_problems(name, options, section))
@@ -63,19 +53,18 @@ def read_options(kind: registry.Kind, section: str) -> Callable[[Any], Any]:
             problems = [f"{section}.name: {error}"]
         if problems:
             raise ProblemsError(*problems)
-        return {**own, "options": options}
+        return {**parts, "options": options}
 
     return read
 
 
 def _find_code_problems(name: str, options: Mapping[str, Any], section: str) -> Iterator[str]:
-    """Yields the problems of a function outside of tfbench and of its arguments.
-
-    The function is not imported.
-    """
+    """Yields the problems of a user's function, which is not imported, and of its arguments."""
     if not registry.is_code_name(name):
-        wanted = 'must be written as "package.module:function" or "nets.py:function"'
-        yield f"{section}.name: {wanted}. Received: {shorten(repr(name))}."
+        yield (
+            f'{section}.name: must be written as "package.module:function" or "nets.py:function".'
+            f" Received: {shorten(repr(name))}."
+        )
     for key in options:
         if not key.isidentifier():
             yield (

@@ -1,4 +1,1 @@
-"""What flows from the measuring process to the reports and is kept.
-
-Records, journals, and how files are written.
-"""
+"""What the measuring process sends to the reports: records, journals, and how files are written."""

@@ -4,9 +4,8 @@ from typing import Literal
 
 from tfbench.schema import Bits, NaturalNumber, schema
 
-EnergyPart = Literal[
-    "gpu", "package", "dram"
-]  # "package": of a processor, without the memory beside it
+# "package": of a processor, without the memory beside it.
+EnergyPart = Literal["gpu", "package", "dram"]
 PARTS: tuple[EnergyPart, ...] = ("gpu", "package", "dram")
 
 # When the measuring process reads: as the steady part begins, and as the training ends.
@@ -50,7 +49,7 @@ class EnergyReading:
 
 @schema
 class GpuState:
-    """What the driver says of a GPU at a moment; None: it does not say."""
+    """What the driver reports of a GPU at a moment; None: not reported."""
 
     clock_mhz: float | None = None  # of the multiprocessors
     temperature_celsius: float | None = None
@@ -60,9 +59,7 @@ class GpuState:
 
 @schema
 class MachineState:
-    """What the parent saw beside the training.
-
-    The GPUs in use by their addresses, and the counters of energy.
+    """What the parent saw beside the training: the GPUs in use, by address, and energy counters.
 
     `seconds` are of the machine's monotonic clock, before the reading. A GPU is missing that did
     not answer. What the counters show in between says how often one came to its end.

@@ -1,4 +1,4 @@
-"""What a journal tells: for each kind of record its fields, with their types."""
+"""The kinds of records in a journal, each with its fields and their types."""
 
 import functools
 import typing
@@ -23,13 +23,12 @@ from tfbench.records.run import (
 )
 from tfbench.schema import NaturalNumber, NonNegativeNumber, Timestamp, build
 
-Span = tuple[
-    NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber
-]  # epoch, first and last step, seconds
+Fields = dict[str, Any]
+# Epoch, first and last step, seconds.
+Span = tuple[NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber]
 
-
-KINDS: dict[str, dict[str, Any]] = {
-    "request": {"request": dict[str, Any]},  # the first record, which `journal.read_request` reads
+KINDS: dict[str, Fields] = {
+    "request": {"request": Fields},  # the first record, which `journal.read_request` reads
     "stage": {"name": str},  # something else is done from now on
     "placed": {"placement": Placement},  # the framework has started, and devices were chosen
     "ready": {  # to train
@@ -40,9 +39,8 @@ KINDS: dict[str, dict[str, Any]] = {
         "model": ModelSummary,
         "steps_per_epoch": NaturalNumber | None,
     },
-    "rejected": {
-        "error": Any
-    },  # the run cannot be made; type and message, of a process of this version
+    # The run cannot be made; type and message, of a process of this version.
+    "rejected": {"error": Any},
     "started": {},  # to train
     "spans": {"spans": tuple[Span, ...]},
     "epoch": {"epoch": EpochRecord},  # is over, validation included
@@ -50,11 +48,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "profile_round": {"round": ProfileRound},
     "finished": {},  # the run is measured; written again after the last check, which may crash
     "failed": {"error": WorkerError},
-    "exit": {
-        "status": Status,
-        "reason": str,
-        "worker_seconds": float | None,
-    },  # as the tracking process says
+    # As the tracking process says.
+    "exit": {"status": Status, "reason": str, "worker_seconds": float | None},
     "replica_check": {"replica_check": ReplicaCheck},
     "spread": {"spread": ModelLayout},
     "exchange_check": {"exchange_check": ExchangeCheck},
@@ -79,7 +74,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def read_fields(record: Record) -> dict[str, Any]:
+def read_fields(record: Record) -> Fields:
     """Returns the time of a record and the fields of its kind.
 
     A field or a kind that is not known is passed over.
@@ -92,12 +87,11 @@ def read_fields(record: Record) -> dict[str, Any]:
 
 @functools.cache
 def _model_of(kind: str) -> type[pydantic.BaseModel]:
-    fields = {
-        name: (field, None if type(None) in typing.get_args(field) else ...)
-        for name, field in {"time": Timestamp, **KINDS.get(kind, {})}.items()
-    }
+    """Returns the class that checks records of a kind; a field that may be None may be missing."""
+    fields: Fields = {"time": (Timestamp, ...)}
+    for name, annotation in KINDS.get(kind, {}).items():
+        is_optional = type(None) in typing.get_args(annotation)
+        fields[name] = (annotation, None if is_optional else ...)
     config = pydantic.ConfigDict(extra="ignore", allow_inf_nan=False)
-    made: type[pydantic.BaseModel] = pydantic.create_model(
-        kind, __config__=config, **typing.cast(Any, fields)
-    )
-    return made
+    model: type[pydantic.BaseModel] = pydantic.create_model(kind, __config__=config, **fields)
+    return model

@@ -1,6 +1,6 @@
-"""The journal: one append-only file a run, one JSON object a line. It is the truth.
+"""The journal: one append-only file per run, one JSON object per line.
 
-All else can be rebuilt from it.
+It is the truth: all else can be rebuilt from it.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from tfbench.errors import RecipeError, TrackingError
 from tfbench.recipe import tables
 from tfbench.records import events
 from tfbench.records import json_lines as record_lines
+from tfbench.records.events import Fields
 from tfbench.records.json_lines import Record
 from tfbench.records.profile import Profile
 from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
@@ -31,20 +32,22 @@ SYNC_SECONDS = 1.0
 RESERVE_BYTES = 65_536
 WORK_SUFFIX = ".work"
 
+# Kinds of records that change the stage of a run, or when it began or ended.
+_MILESTONES = ("stage", "started", "finished", "failed", "exit")
 # Where a field of a kind of record goes in the result, if that calls it otherwise.
 _NAMES = {
-    ("epoch", "epoch"): "epochs",
-    ("profile_round", "round"): "rounds",
-    ("evaluation", "evaluation"): "evaluations",
-    ("peak_check", "peak_check"): "peak_checks",
-    ("note", "text"): "notes",
-    ("energy", "reading"): "energy_readings",
-    ("machine", "state"): "machine_states",
-    ("checkpoint", "epoch"): "checkpoint_epoch",
-    ("stopped", "reason"): "stop_reason",
-    ("profile_layers", "problem"): "layers_problem",
-    ("profile_operations", "num_steps"): "num_traced_steps",
-    ("profile_operations", "step_seconds"): "traced_step_seconds",
+    "epoch.epoch": "epochs",
+    "profile_round.round": "rounds",
+    "evaluation.evaluation": "evaluations",
+    "peak_check.peak_check": "peak_checks",
+    "note.text": "notes",
+    "energy.reading": "energy_readings",
+    "machine.state": "machine_states",
+    "checkpoint.epoch": "checkpoint_epoch",
+    "stopped.reason": "stop_reason",
+    "profile_layers.problem": "layers_problem",
+    "profile_operations.num_steps": "num_traced_steps",
+    "profile_operations.step_seconds": "traced_step_seconds",
 }
 _LISTS = (
     "spans",
@@ -66,6 +69,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._reserve_path = path.with_suffix(".reserve")
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
         self._flushed = time.monotonic()
@@ -73,10 +77,7 @@ class Journal:
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def reserve(self) -> None:
-        """Reserves disk space for the last records if the disk gets full.
-
-        It is given up to write them.
-        """
+        """Reserves disk space, which is given up to write the last records to a full disk."""
         with contextlib.suppress(FileExistsError), self._reserve_path.open("xb") as file:
             file.write(b"\0" * RESERVE_BYTES)
 
@@ -120,15 +121,13 @@ class Journal:
         """Gives the reserved disk space back."""
         self._reserve_path.unlink(missing_ok=True)
 
-    @property
-    def _reserve_path(self) -> Path:
-        return self.path.with_suffix(".reserve")
-
     def _held_back(self) -> list[Record]:
-        spans = self._spans
-        self._spans = list[list[float]]()
         self._flushed = time.monotonic()
-        return [{"kind": "spans", "time": time.time(), "spans": spans}] if spans else []
+        if not self._spans:
+            return []
+        record = {"kind": "spans", "time": time.time(), "spans": self._spans}
+        self._spans = []
+        return [record]
 
     def _write(self, *records: Record) -> None:
         lines = record_lines.encode(records)
@@ -156,12 +155,12 @@ class Replay:
     """
 
     def __init__(self) -> None:
-        self._values: dict[str, Any] = {}
-        self._profile: dict[str, Any] = {}
+        self._values: Fields = {}
+        self._profile: Fields = {}
         self._lists: dict[str, list[Any]] = {name: [] for name in _LISTS}
         self._num_unreadable_lines = 0
 
-    def apply(self, record: Record) -> dict[str, Any]:
+    def apply(self, record: Record) -> Fields:
         """Takes in one record, and returns its fields.
 
         A kind that this version does not know is passed over.
@@ -170,58 +169,72 @@ class Replay:
             RecipeError: A field is not of its type.
             TrackingError: The journal is of another format.
         """
-        told = events.read_fields(record)
+        fields = events.read_fields(record)
         kind = record["kind"]
-        time_ = told["time"]
-        fields = {name: value for name, value in told.items() if name != "time"}
-        match kind:
-            case "request":
-                request = self._values["request"] = read_request(record)
-                self._lists["epochs"] = list(request.resume.epochs) if request.resume else []
-            case "spans":
-                self._lists["spans"] += [
-                    StepSpan(epoch=epoch, first_step=first, last_step=last, seconds=seconds)
-                    for epoch, first, last, seconds in told["spans"]
-                ]
-            case "stage":
-                if self._values.get("stage") != "finished":  # else it is of a check after the run
-                    self._values["stage"] = told["name"]
-            case "ready":
-                self._values |= {"stage": "training", **fields}
-            case "started":
-                self._values |= {"stage": "training", "started_at": time_}
-            case "finished":
-                self._values |= {"stage": "finished", "ended_at": time_}
-            case "failed":
-                self._values |= {"error": to_plain(told["error"]), "ended_at": time_}
-            case "exit":
-                self._values["exit"] = RunExit(**fields)
-                self._values.setdefault("ended_at", time_)
-            case "rejected":
-                pass
-            case record_lines.UNREADABLE:
-                self._num_unreadable_lines += 1
-            case _:
-                values = self._profile if kind.startswith("profile_") else self._values
-                for field, value in fields.items():
-                    name = _NAMES.get((kind, field), field)
-                    if name in self._lists:
-                        self._lists[name].append(value)
-                    else:
-                        values[name] = value
-        return told
+        if kind == "request":
+            request = read_request(record)
+            self._values["request"] = request
+            self._lists["epochs"] = list(request.resume.epochs) if request.resume else []
+        elif kind == "spans":
+            self._add_spans(fields["spans"])
+        elif kind in _MILESTONES:
+            self._pass_milestone(kind, fields)
+        elif kind == record_lines.UNREADABLE:
+            self._num_unreadable_lines += 1
+        elif kind != "rejected":
+            self._keep(kind, fields)
+        return fields
 
     def result(self) -> RunResult:
         """Returns what is known so far."""
-        lists: dict[str, Any] = {name: tuple(values) for name, values in self._lists.items()}
+        lists: Fields = {name: tuple(values) for name, values in self._lists.items()}
         profile = Profile(rounds=lists.pop("rounds"), **self._profile)
-        is_profile = "request" in self._values and self._values["request"].profile
+        request = self._values.get("request")
+        is_profile = request is not None and request.profile is not None
         return RunResult(
             profile=profile if is_profile else None,
             num_unreadable_lines=self._num_unreadable_lines,
             **lists,
             **self._values,
         )
+
+    def _add_spans(self, spans: Iterable[events.Span]) -> None:
+        for epoch, first, last, seconds in spans:
+            span = StepSpan(epoch=epoch, first_step=first, last_step=last, seconds=seconds)
+            self._lists["spans"].append(span)
+
+    def _pass_milestone(self, kind: str, fields: Fields) -> None:
+        """Takes in a record that changes the stage of the run, or when it began or ended."""
+        values = self._values
+        match kind:
+            case "stage":
+                if values.get("stage") != "finished":  # else it is of a check after the run
+                    values["stage"] = fields["name"]
+            case "started":
+                values |= {"stage": "training", "started_at": fields["time"]}
+            case "finished":
+                values |= {"stage": "finished", "ended_at": fields["time"]}
+            case "failed":
+                values |= {"error": to_plain(fields["error"]), "ended_at": fields["time"]}
+            case "exit":
+                values["exit"] = RunExit(
+                    status=fields["status"],
+                    reason=fields["reason"],
+                    worker_seconds=fields["worker_seconds"],
+                )
+                values.setdefault("ended_at", fields["time"])
+
+    def _keep(self, kind: str, fields: Fields) -> None:
+        """Keeps each field under its name in the result."""
+        values = self._profile if kind.startswith("profile_") else self._values
+        if kind == "ready":
+            values["stage"] = "training"
+        for field, value in fields.items():
+            name = _NAMES.get(f"{kind}.{field}", field)
+            if name in self._lists:
+                self._lists[name].append(value)
+            elif name != "time":
+                values[name] = value
 
 
 def request_fields(request: RunRequest) -> Record:
@@ -257,18 +270,12 @@ def read_request(record: Record) -> RunRequest:
 
 
 def files_folder(journal_path: Path) -> Path:
-    """Returns the folder beside a journal for what does not fit into it.
-
-    Checkpoints, the trained model.
-    """
+    """Returns the folder beside a journal for checkpoints and the trained model."""
     return journal_path.with_suffix(".files")
 
 
 def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
-    """Makes a folder beside a journal for what is needed for a while.
-
-    A cleaner of /tmp does not come there.
-    """
+    """Makes a temporary folder beside a journal, where no cleaner of /tmp comes."""
     prefix = f"{journal_path.stem}."
     folder = journal_path.parent.absolute()
     return tempfile.TemporaryDirectory(WORK_SUFFIX, prefix, folder, ignore_cleanup_errors=True)
@@ -315,7 +322,8 @@ def read_result(path: Path, records: Iterable[Record] | None = None) -> RunResul
     Raises:
         TrackingError: It cannot be read, is damaged, or is that of another run than its name says.
     """
-    records = read_records(path) if records is None else records
+    if records is None:
+        records = read_records(path)
     try:
         result = replay(records)
     except TrackingError as error:
@@ -332,7 +340,9 @@ def describe(error: Exception) -> str:
     if not isinstance(error, RecipeError | ValueError):
         return f"{type(error).__name__}: {error}"
     first, *others = str(error).splitlines()
-    return f"{first} (and {count(len(others), 'problem')} more)" if others else first
+    if not others:
+        return first
+    return f"{first} (and {count(len(others), 'problem')} more)"
 
 
 def plain_fields(**instances: Any) -> Record:

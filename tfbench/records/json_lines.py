@@ -25,13 +25,11 @@ def encode(records: Iterable[Record]) -> bytes:
     Raises:
         ValueError: One holds a figure that is not finite.
     """
-    texts = (
-        json.dumps(record, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-        for record in records
-    )
-    return b"".join(
-        text.encode(errors="replace") + b"\n" for text in texts
-    )  # a file's name may be no Unicode
+    lines = b""
+    for record in records:
+        text = json.dumps(record, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        lines += text.encode(errors="replace") + b"\n"  # a file's name may be no Unicode
+    return lines
 
 
 def append(file: int, lines: bytes) -> None:
@@ -67,10 +65,7 @@ class Follower:
         self._offset = 0
 
     def read(self) -> list[Record]:
-        """Returns the records added since the last call.
-
-        One of kind `UNREADABLE` for each line that is none.
-        """
+        """Returns the records added since the last call; a line that is none is `UNREADABLE`."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
             data = file.read()

@@ -1,7 +1,4 @@
-"""What is recorded of the machine that measures.
-
-What it is, what it was used for, and what it was found to do.
-"""
+"""What is recorded of the machine that measures: what it is, its use, and its speed."""
 
 from typing import Literal
 
@@ -78,9 +75,8 @@ class Usage:
     busy_cpu_seconds: float
     stolen_cpu_seconds: float
     num_logical_cores: int
-    throttled_seconds: (
-        float | None
-    )  # in which the control group's quota held threads back; None: not known
+    # in which the control group's quota held threads back; None: not known
+    throttled_seconds: float | None
     swapped_pages: int  # of the whole machine, in and out
     major_page_faults: int  # of this process: it waited for the disk to bring memory back
     load_average: float | None  # one minute, at the end
@@ -106,10 +102,8 @@ class InputCheck:
 class PeakCheck:
     """Products of two matrices on the devices of the run, all at once.
 
-    The fastest round tells the peak.
-
-    `num_rounds` rounds of these sizes were timed, `flops` operations in each, and the fastest took
-    `seconds`.
+    `num_rounds` rounds of these sizes were timed, `flops` operations in each. The fastest took
+    `seconds` and gives the peak.
     """
 
     size: int  # rows; older records hold products of square matrices alone
@@ -130,10 +124,8 @@ class PeakCheck:
 class BreakdownRecord:
     """Where a measuring process's time went until now.
 
-    Entry of `metrics.BREAKDOWN_ENTRIES` to seconds.
-
-    `elapsed_seconds` counts from before the process was started. What is in no entry is not
-    accounted for.
+    `entries` maps entries of `metrics.BREAKDOWN_ENTRIES` to seconds. `elapsed_seconds` counts from
+    before the process was started. What is in no entry is not accounted for.
     """
 
     entries: dict[str, float]

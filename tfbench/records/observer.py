@@ -1,4 +1,4 @@
-"""What a run, or a sweep of runs, tells of itself while it is measured, and to whom."""
+"""What a run, or a sweep of runs, reports while it is measured, and to whom."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ class TrainingProgress:
 
 
 class Observer:
-    """A listener that is told what happens in one run, or in several in turn.
+    """A listener that learns what happens in one run, or in several in turn.
 
     Its methods are called in the thread that follows the measuring process.
 
@@ -38,10 +38,7 @@ class Observer:
         """Something else is done from now on, for example "loading data"."""
 
     def ready(self, result: RunResult) -> None:
-        """Devices, data and model are ready; training is about to begin.
-
-        What is known so far is in `result`.
-        """
+        """Devices, data and model are ready; `result` holds what is known before the training."""
 
     def progress(self, progress: TrainingProgress) -> None:
         """More steps are done; about once a second."""
@@ -56,19 +53,16 @@ class Observer:
         """The run is over and in the store, however it ended."""
 
     def close(self) -> None:
-        """Nothing more is told of this run, which may have been rejected, or of the sweep.
+        """Nothing more comes of this run, which may have been rejected, or of the sweep.
 
-        May be called twice.
+        It may be called twice.
         """
 
     def extend(self, plan: SweepPlan) -> None:
         """Of a sweep: it goes on by a plan with more runs."""
 
     def begin(self, planned: PlannedRun, num_done: int, seconds_left: float) -> None:
-        """Of a sweep: a run is about to be made; all that is told of it comes before `end`."""
+        """Of a sweep: a run is about to be made; all calls for it come before `end`."""
 
     def end(self, planned: PlannedRun, result: PlannedRunResult, summary: Summary | None) -> None:
-        """Of a sweep.
-
-        A run is over, or was skipped or rejected, in which case there is no summary.
-        """
+        """Of a sweep: a run is over, or was skipped or rejected, and then has no summary."""

@@ -1,12 +1,9 @@
-"""Where a run takes place: devices, replicas, workers and their parts.
-
-Where a network lies, and what is exchanged.
-"""
+"""Where a run takes place: devices, replicas, workers, and the parts of its network."""
 
 import dataclasses
 from typing import Any, Literal
 
-from tfbench.recipe.mesh import MeshAxis
+from tfbench.recipe.mesh import Layout
 from tfbench.schema import NaturalNumber, schema
 
 # How batches reach the devices, as `feed_alike` says; "resident": they are gathered there.
@@ -21,9 +18,8 @@ class Placement:
     """
 
     strategy: str
-    devices: tuple[
-        str, ...
-    ]  # "cpu:0", "gpu:1": TensorFlow's numbering, GPUs in the order of their bus
+    # "cpu:0", "gpu:1": TensorFlow's numbering, GPUs in the order of their bus
+    devices: tuple[str, ...]
     hardware: tuple[str, ...] = ()  # of each device, as its driver or the kernel names it
     num_replicas: int
     global_batch_size: int
@@ -36,11 +32,10 @@ class Placement:
     # processes, each with its own `devices`; replicas and batches count those of all
     num_workers: int = 1
     num_machines: int = 1  # that these are on
-    mesh: dict[str, int] = dataclasses.field(
-        default_factory=dict
-    )  # of the devices of all workers; {}: no mesh
+    # of the devices of all workers; {}: no mesh
+    mesh: dict[str, int] = dataclasses.field(default_factory=dict)
     # Of each variable that is cut, which axis of the mesh each of its axes lies along.
-    layout: dict[str, tuple[MeshAxis | None, ...]] = dataclasses.field(default_factory=dict)
+    layout: Layout = dataclasses.field(default_factory=dict)
 
     @property
     def num_devices(self) -> int:
@@ -69,9 +64,8 @@ class WorkerRank:
 
     index: NaturalNumber  # 0: the first, whose journal is the run's
     num_workers: NaturalNumber
-    addresses: tuple[
-        str, ...
-    ]  # HOST:PORT where the framework meets: the first worker's, or on TensorFlow each one's
+    # HOST:PORT where the framework meets: the first worker's, or on TensorFlow each one's
+    addresses: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,12 +76,13 @@ class BatchPart:
     count: int
 
     def bounds(self, size: Any) -> tuple[Any, Any]:
-        """Returns the first row of this part, of so many, and the one after its last.
+        """Returns the first row of this part, and the one after its last.
 
-        Integers, or tensors of them.
+        Parts of rows that do not divide differ by one row; with fewer rows than parts, some parts
+        are empty.
 
-        Of rows that do not divide, parts differ by one row; of fewer than there are parts, some are
-        empty.
+        Args:
+            size: Number of all rows: an integer, or a tensor of one.
         """
         return size * self.index // self.count, size * (self.index + 1) // self.count
 
@@ -116,14 +111,11 @@ class VariableParts:
 
 @schema
 class Collective:
-    """Operations of one kind in the compiled step, by which devices exchange something.
-
-    Bytes of all their results.
-    """
+    """Operations of one kind in the compiled step, by which devices exchange something."""
 
     operation: str  # XLA's name: "all-reduce"
     num: int
-    num_bytes: int
+    num_bytes: int  # of all their results
 
 
 @schema
@@ -131,20 +123,18 @@ class ModelLayout:
     """Where the parts of a network lie, and what moves between devices in a step."""
 
     variables: tuple[VariableParts, ...]
-    bytes_per_device: tuple[
-        int, ...
-    ]  # of weights and the optimizer's variables, on each device of this worker
-    collectives: tuple[
-        Collective, ...
-    ] = ()  # of the compiled step; empty: the framework does not tell
+    # of weights and the optimizer's variables, on each device of this worker
+    bytes_per_device: tuple[int, ...]
+    # of the compiled step; empty: not known
+    collectives: tuple[Collective, ...] = ()
 
 
 @schema
 class StepParts:
-    """What the steps of one worker took, in seconds a step; the rest is its own work.
+    """What the steps of one worker took, in seconds per step.
 
     `exchange_seconds` were spent in collectives, the wait for slower workers included; mean over
-    its devices.
+    its devices. The rest is its own work.
     """
 
     step_seconds: float
@@ -153,10 +143,7 @@ class StepParts:
 
 @schema
 class ExchangeCheck:
-    """Some traced steps of all workers at the same time, after the training.
-
-    Each step is waited for.
-    """
+    """Some steps that all workers traced at the same time after the training, one by one."""
 
     num_steps: int
     workers: tuple[StepParts, ...]  # in their order
@@ -167,7 +154,8 @@ class ExchangeCheck:
 
         It spends the least time in collectives, where the others wait.
         """
-        return min(range(len(self.workers)), key=lambda index: self.workers[index].exchange_seconds)
+        times = [worker.exchange_seconds for worker in self.workers]
+        return times.index(min(times))
 
     @property
     def waiting_seconds(self) -> float:

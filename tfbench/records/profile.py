@@ -1,7 +1,4 @@
-"""What is recorded of a profile.
-
-The readings of a step's phases and layers, before any statistics.
-"""
+"""What a profile records: the readings of a step's phases and layers, before any statistics."""
 
 import dataclasses
 from typing import Literal
@@ -32,10 +29,9 @@ class ProfileRequest:
 
 @schema
 class ProfiledLayer:
-    """One use of a layer. Bytes are those of a step's batch that must move at least.
+    """One use of a layer.
 
-    Each tensor once, in its dtype.
-
+    Bytes are those that a step must move at least: each tensor of its batch once, in its dtype.
     `flops_per_sample` counts the forward pass, `gradient_flops_per_sample` the gradients of its
     products that training needs, None where they are not known.
     """
@@ -55,7 +51,7 @@ class ProfiledLayer:
 class BandwidthCheck:
     """An array is added to another in place: two are read, one is written.
 
-    The fastest round tells the bandwidth.
+    `seconds` are those of the fastest round, which gives the bandwidth.
     """
 
     num_bytes: int  # read and written in a round
@@ -72,12 +68,12 @@ class BandwidthCheck:
 class TracedCall:
     """Calls of one function while the framework's profiler was on, all figures for one call.
 
-    `parts` tells for how long operations ran, by what they belong to: "forward/3" and "backward/3"
+    `parts` holds for how long operations ran, by what they belong to: "forward/3" and "backward/3"
     for the layer of that index, "forward/loss", "backward/loss", "update", "other". No moment is in
     two of them.
 
     `active_seconds`: for how long anything was at work, an operation that the trace names or not:
-    TensorFlow's executor on the host, any kernel or copy on a GPU. None: not told. `on_device`:
+    TensorFlow's executor on the host, any kernel or copy on a GPU. None: not known. `on_device`:
     parts ran on a GPU, and took their own time; on the host a trace makes them longer.
     """
 
@@ -92,9 +88,8 @@ class ProfileRound:
     """One round: each function called several times in a row; mean seconds of a call."""
 
     seconds: dict[str, PositiveNumber]
-    traced: dict[str, TracedCall] = dataclasses.field(
-        default_factory=dict
-    )  # "forward", "backward" and "update"
+    # "forward", "backward" and "update"
+    traced: dict[str, TracedCall] = dataclasses.field(default_factory=dict)
 
 
 @schema

@@ -20,17 +20,16 @@ from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.schema import Id, NaturalNumber, NonNegativeNumber, Timestamp, schema
 from tfbench.tags import AS_ASKED_TAG, CHANGED_TAG
 
+Sizes = tuple[int, ...]
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
 
 @schema
 class Evaluation:
-    """What a trained model reached on a split, in inference mode; None.
+    """What a trained model reached on a split, in inference mode.
 
-    Does not exist, or was not finite.
-
-    `name` is "test" for the third split, and "multiview" where the probabilities of several crops
-    were averaged.
+    A figure is None where it does not exist, or was not finite. `name` is "test" for the third
+    split, and "multiview" where the probabilities of several crops were averaged.
     """
 
     name: Literal["test", "multiview"]
@@ -42,12 +41,12 @@ class Evaluation:
 
 @schema
 class Predictions:
-    """What a trained model takes the validation samples for."""
+    """What a trained model predicts for the validation samples."""
 
-    first_labels: tuple[int, ...] = ()
-    first_predictions: tuple[int, ...] = ()
-    class_samples: tuple[int, ...] = ()  # of each class
-    class_correct: tuple[int, ...] = ()
+    first_labels: Sizes = ()
+    first_predictions: Sizes = ()
+    class_samples: Sizes = ()  # of each class
+    class_correct: Sizes = ()
 
 
 @schema
@@ -101,10 +100,9 @@ class ModelSummary:
     training_flops_per_sample: int | None = None  # and of its gradients; None: not known
     # Of the product that most of the work is in, for one sample: rows, what both factors have in
     # common, columns.
-    main_product: tuple[int, ...] = ()
-    uncounted_layers: tuple[
-        str, ...
-    ] = ()  # whose operations are not known, which makes flops_per_sample None
+    main_product: Sizes = ()
+    # whose operations are not known, which makes flops_per_sample None
+    uncounted_layers: tuple[str, ...] = ()
     digest: str = ""  # of the file of own code, or the .keras file, that it is from
     # class of the one that the network came compiled with; the recipe's optimizer is not used
     own_optimizer: str = ""
@@ -130,9 +128,9 @@ class StepSpan:
 
 @schema
 class EpochRecord:
-    """What one epoch took and what it learned. Times in seconds; None.
+    """What one epoch took and what it learned; times in seconds.
 
-    Does not exist, or was not finite.
+    A figure is None where it does not exist, or was not finite.
 
     `inference_*` are of all training samples after the epoch, in inference mode. `val_*_batch_mean`
     weigh every batch alike, the short last one too, as Chainer's Evaluator does. `ready_batches` of
@@ -158,15 +156,11 @@ class EpochRecord:
     val_loss_batch_mean: float | None = None
     val_accuracy_batch_mean: float | None = None
     ready_batches: int | None = None
-    metrics: dict[str, float | None] = dataclasses.field(
-        default_factory=dict
-    )  # further ones, of a network's own
+    # further ones, of a network's own
+    metrics: dict[str, float | None] = dataclasses.field(default_factory=dict)
 
     def is_part(self, steps_per_epoch: int | None) -> bool:
-        """Says whether the run ended within this epoch.
-
-        Of a data set without a known end, none is a part.
-        """
+        """Says whether the run ended within this epoch; never of a data set without a known end."""
         return steps_per_epoch is not None and self.num_steps < steps_per_epoch
 
 
@@ -198,9 +192,8 @@ class RunRequest:
     data_dir: str | None = None
     tags: dict[str, str] = dataclasses.field(default_factory=dict)
     overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
-    argv: tuple[
-        str, ...
-    ] = ()  # words of the command that asked for it, without passwords; none: Python code did
+    # words of the command that asked for it, without passwords; none: Python code did
+    argv: tuple[str, ...] = ()
     resume: ResumePoint | None = None
     allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
     profile: ProfileRequest | None = None  # what is to be found out instead of training
@@ -210,11 +203,9 @@ class RunRequest:
     @property
     def part(self) -> BatchPart:
         """Of each batch, that this worker is fed with."""
-        return (
-            BatchPart(self.worker_rank.index, self.worker_rank.num_workers)
-            if self.worker_rank
-            else WHOLE
-        )
+        if self.worker_rank is None:
+            return WHOLE
+        return BatchPart(self.worker_rank.index, self.worker_rank.num_workers)
 
 
 @schema
@@ -279,9 +270,9 @@ class RunResult:
     @property
     def own_epochs(self) -> tuple[EpochRecord, ...]:
         """The epochs that this run trained itself, without those of a run that it goes on from."""
-        return (
-            self.epochs[len(self.request.resume.epochs) :] if self.request.resume else self.epochs
-        )
+        if self.request.resume is None:
+            return self.epochs
+        return self.epochs[len(self.request.resume.epochs) :]
 
     @property
     def whole_epochs(self) -> tuple[EpochRecord, ...]:
@@ -291,21 +282,16 @@ class RunResult:
     @property
     def is_synthetic(self) -> bool:
         """Whether the data is synthetic, so that accuracies mean nothing."""
-        return (
-            self.dataset.synthetic
-            if self.dataset
-            else self.request.recipe.dataset.data == "synthetic"
-        )
+        if self.dataset:
+            return self.dataset.synthetic
+        return self.request.recipe.dataset.data == "synthetic"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """The numbers of one run that are reported.
+    """The numbers of one run that are reported."""
 
-    Metric name to value, None where it does not exist.
-    """
-
-    metrics: dict[str, float | None]
+    metrics: dict[str, float | None]  # by name; None: it does not exist
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what the user asked for, and how devices were chosen
 
@@ -328,10 +314,7 @@ class Fast:
 
 
 def read_fast(request: RunRequest) -> Fast | None:
-    """Returns what the settings of a run were chosen by.
-
-    None for a run that was made without trial.
-    """
+    """Returns what the settings of a run were chosen by; None: it was made without trial."""
     if AS_ASKED_TAG not in request.tags:
         return None
     keys = request.tags.get(CHANGED_TAG, "").split()

@@ -1,7 +1,4 @@
-"""The folder beside a run's journal.
-
-The checkpoints in it, and the journals of workers beside the first.
-"""
+"""The folder beside a run's journal: its checkpoints, and the journals of its other workers."""
 
 import re
 from pathlib import Path
@@ -16,28 +13,30 @@ _WORKER = re.compile(r"([1-9][0-9]{0,4})\.jsonl")
 
 def list_checkpoints(folder: Path) -> dict[int, Path]:
     """Returns the checkpoints in a folder by their epoch, oldest first."""
-    found = {
-        int(match[1]): path
-        for path in folder.glob("*.npz")
-        if (match := _CHECKPOINT.fullmatch(path.name))
-    }
-    return dict(sorted(found.items()))
+    return _list_numbered(folder, _CHECKPOINT)
 
 
 def worker_journal_path(journal_path: Path, index: int) -> Path:
-    """Returns where a worker's journal is, or would be; the first one's is the run's.
+    """Returns where a worker's journal is, or would be.
 
     Args:
         journal_path: Of the run.
         index: Of the worker; the first one's journal is the run's.
     """
-    return files_folder(journal_path) / WORKERS / f"{index}.jsonl" if index else journal_path
+    if index == 0:
+        return journal_path
+    return files_folder(journal_path) / WORKERS / f"{index}.jsonl"
 
 
 def list_worker_journals(journal_path: Path) -> dict[int, Path]:
-    """Returns the journals of a run's other workers that are there, by their workers' numbers."""
-    found = {
-        path: _WORKER.fullmatch(path.name)
-        for path in (files_folder(journal_path) / WORKERS).glob("*.jsonl")
-    }
-    return dict(sorted((int(match[1]), path) for path, match in found.items() if match))
+    """Returns the journals of a run's other workers that exist, by the worker's number."""
+    return _list_numbered(files_folder(journal_path) / WORKERS, _WORKER)
+
+
+def _list_numbered(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
+    """Returns the files in a folder by the number in their name, in the order of the numbers."""
+    paths = {}
+    for path in folder.glob("*"):
+        if match := pattern.fullmatch(path.name):
+            paths[int(match[1])] = path
+    return dict(sorted(paths.items()))

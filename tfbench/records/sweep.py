@@ -1,7 +1,4 @@
-"""A sweep: every combination of the varied values under every setup, in rounds.
-
-And what came of each run.
-"""
+"""A sweep: every combination of the varied values under every setup, in rounds."""
 
 import copy
 import dataclasses
@@ -29,6 +26,7 @@ from tfbench.schema import (
 from tfbench.tags import GROUP_TAG, ROUND_TAG, SWEEP_TAG
 from tfbench.wording import shorten
 
+Configuration = Mapping[str, Any]  # values by key of the recipe
 BATCH_KEY = "training.global_batch_size"
 BACKEND_KEY = "training.backend"
 WORKERS_KEY = "distribution.num_workers"
@@ -50,9 +48,7 @@ Outcome = Literal["FINISHED", "FAILED", "KILLED", "REJECTED", "SKIPPED"]
 
 @schema
 class Setup:
-    """Where and how a configuration is measured.
-
-    A strategy, the devices that it gets, and values of the recipe of its own.
+    """Where and how a configuration is measured: strategy, devices and values of the recipe.
 
     No devices named: those that the strategy chooses itself. The values are under dotted keys. A
     machine is named where a scheduler is to take one of that kind; without, it takes any. `again`:
@@ -72,27 +68,24 @@ class Setup:
 
     @property
     def label(self) -> str:
-        """As it is written on the command line.
-
-        "mirrored gpu:0,gpu:1", "default gpu:0 backend=jax @a100".
-        """
-        values = (
-            f"{key.removeprefix('training.').removeprefix('distribution.')}={format_value(value)}"
-            for key, value in self.values
-        )
-        machine = f"@{self.machine}" if self.machine else ""
-        again = AGAIN if self.again else ""
-        return " ".join(
-            part
-            for part in (self.strategy, ",".join(self.devices), *values, machine, again)
-            if part
-        )
+        """As on the command line: "mirrored gpu:0,gpu:1", "default gpu:0 backend=jax @a100"."""
+        words = [self.strategy, ",".join(self.devices)]
+        for key, value in self.values:
+            name = key.removeprefix("training.").removeprefix("distribution.")
+            words.append(f"{name}={format_value(value)}")
+        if self.machine:
+            words.append(f"@{self.machine}")
+        if self.again:
+            words.append(AGAIN)
+        return " ".join(filter(None, words))
 
 
 def label_setup(strategy: str, devices: Sequence[str], backend: str) -> str:
     """Returns the label of the setup that a run is of, where no sweep named it."""
-    own = "" if backend == "tensorflow" else f"backend={backend}"
-    return " ".join(part for part in (strategy, ",".join(devices), own) if part)
+    words = [strategy, ",".join(devices)]
+    if backend != "tensorflow":
+        words.append(f"backend={backend}")
+    return " ".join(filter(None, words))
 
 
 @schema
@@ -105,10 +98,7 @@ class Variation:
 
 @schema
 class Refinement:
-    """Values that a one-key sweep adds where the faster setup changes.
-
-    They lie between those in the plan.
-    """
+    """Values that a one-key sweep adds, between its own, where the faster setup changes."""
 
     num_first: Count  # values before any was added
     most: NaturalNumber  # that are added
@@ -140,9 +130,8 @@ class SweepPlan:
     time_budget_seconds: PositiveNumber | None = None
     per_replica_batch_size: BatchSize | None = None
     refinement: Refinement | None = None
-    scaling_modes: tuple[
-        Mode, ...
-    ] = ()  # in which devices share the work, where nothing else is varied
+    # in which devices share the work, where nothing else is varied
+    scaling_modes: tuple[Mode, ...] = ()
     argv: tuple[str, ...] = ()  # as of `RunRequest`
 
 
@@ -185,13 +174,11 @@ class PlannedRun(NamedTuple):
 def list_configurations(plan: SweepPlan) -> list[dict[str, Any]]:
     """Returns every combination of the varied values, the last key changing fastest.
 
-    One without any is empty.
+    Where nothing is varied, that is one empty configuration.
     """
     keys = [variation.key for variation in plan.variations]
-    return [
-        dict(zip(keys, values, strict=True))
-        for values in itertools.product(*(variation.values for variation in plan.variations))
-    ]
+    values_of_keys = [variation.values for variation in plan.variations]
+    return [dict(zip(keys, values, strict=True)) for values in itertools.product(*values_of_keys)]
 
 
 def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
@@ -203,36 +190,36 @@ def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
     range, then those in the middle, then between them. Values that are added later come behind all
     others, one after the other, so that no run changes its number.
     """
-    configurations = list(
-        itertools.product(*(range(len(variation.values)) for variation in plan.variations))
-    )
-    lasts = [
-        (plan.refinement.num_first if plan.refinement else len(one.values)) - 1
-        for one in plan.variations
-    ]
-    levels = [0] * len(configurations)
-    if plan.time_budget_seconds is not None:
-        levels = [
-            max(map(_level, places, itertools.repeat(0), lasts), default=0)
-            for places in configurations
-        ]
-    if (
-        plan.refinement
-    ):  # what was added comes behind all levels of what was not, which are fewer than these
-        first = plan.refinement.num_first
-        levels[first:] = range(first, len(configurations))
     planned_runs: list[PlannedRun] = []
+    levels = _find_levels(plan)
     for level in sorted(set(levels)):
-        of_level = [index for index, own in enumerate(levels) if own == level]
-        for round_number, configuration in itertools.product(
-            range(1, plan.num_rounds + 1), of_level
-        ):
-            setups = range(len(plan.setups))
-            for setup in setups if (round_number + configuration) % 2 else reversed(setups):
-                planned_runs.append(
-                    PlannedRun(len(planned_runs), configuration, setup, round_number)
-                )
+        configurations = [number for number, other in enumerate(levels) if other == level]
+        for round_number in range(1, plan.num_rounds + 1):
+            for configuration in configurations:
+                setups = list(range(len(plan.setups)))
+                if (round_number + configuration) % 2 == 0:
+                    setups.reverse()
+                for setup in setups:
+                    number = len(planned_runs)
+                    planned_runs.append(PlannedRun(number, configuration, setup, round_number))
     return planned_runs
+
+
+def _find_levels(plan: SweepPlan) -> list[int]:
+    """Returns the level of each configuration: lower ones come first, with all of their rounds."""
+    sizes = [len(variation.values) for variation in plan.variations]
+    num_first = plan.refinement.num_first if plan.refinement else None
+    lasts = [(num_first or size) - 1 for size in sizes]
+    levels = []
+    for number, places in enumerate(itertools.product(*map(range, sizes))):
+        if num_first and number >= num_first:
+            level = number  # added later: behind all others, which have fewer levels
+        elif plan.time_budget_seconds is None:
+            level = 0
+        else:
+            level = max(map(_level, places, itertools.repeat(0), lasts), default=0)
+        levels.append(level)
+    return levels
 
 
 def add_values(plan: SweepPlan, values: Sequence[int]) -> SweepPlan:
@@ -241,14 +228,15 @@ def add_values(plan: SweepPlan, values: Sequence[int]) -> SweepPlan:
     Where the key is a list, each sets all of its items.
     """
     (variation,) = plan.variations
-    like = variation.values[0]
-    added = ([value] * len(like) if isinstance(like, list | tuple) else value for value in values)
-    return dataclasses.replace(
-        plan, variations=(Variation(key=variation.key, values=(*variation.values, *added)),)
-    )
+    first = variation.values[0]
+    added: list[Any] = list(values)
+    if isinstance(first, list | tuple):
+        added = [[value] * len(first) for value in values]
+    longer = Variation(key=variation.key, values=(*variation.values, *added))
+    return dataclasses.replace(plan, variations=(longer,))
 
 
-def resolve_recipe(plan: SweepPlan, configuration: Mapping[str, Any], setup: Setup) -> Recipe:
+def resolve_recipe(plan: SweepPlan, configuration: Configuration, setup: Setup) -> Recipe:
     """Returns the recipe of one configuration.
 
     Raises:
@@ -258,17 +246,15 @@ def resolve_recipe(plan: SweepPlan, configuration: Mapping[str, Any], setup: Set
     values = {**configuration, **dict(setup.values)}
     if plan.per_replica_batch_size is not None:
         values[BATCH_KEY] = plan.per_replica_batch_size * max(1, setup.num_devices)
-    files.drop_replaced_options(
-        tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)}
-    )
+    kept = {*plan.overrides, *_arguments_of_both(tables, values)}
+    files.drop_replaced_options(tables, values, kept=kept)
     for key, value in values.items():
         recipe_tables.set_value(tables, key, value)
-    distribution = tables.get("distribution", {}) | {
-        "strategy": setup.strategy,
-        "devices": list(setup.devices),
-    }
+    distribution = dict(tables.get("distribution", {}))
+    distribution["strategy"] = setup.strategy
+    distribution["devices"] = list(setup.devices)
     if setup.strategy not in CUTTING_STRATEGIES:  # the recipe's are of the setups that cut weights
-        distribution |= {"mesh": {}}
+        distribution["mesh"] = {}
     if setup.strategy != "multi_worker":
         distribution["num_workers"] = None
     tables["distribution"] = distribution
@@ -280,13 +266,13 @@ def resolve_recipe(plan: SweepPlan, configuration: Mapping[str, Any], setup: Set
     )
 
 
-def name_cell(plan: SweepPlan, configuration: Mapping[str, Any], setup: Setup) -> str:
+def name_cell(plan: SweepPlan, configuration: Configuration, setup: Setup) -> str:
     """Returns what messages call one configuration."""
     values = shorten(describe_configuration(configuration)) or "no value varied"
     return f"{plan.recipe_name} with {values}, {shorten(setup.label)}"
 
 
-def describe_configuration(configuration: Mapping[str, Any]) -> str:
+def describe_configuration(configuration: Configuration) -> str:
     """Returns a configuration in words: "hidden_units=[100] global_batch_size=32"."""
     return " ".join(
         f"{key.rpartition('.')[2]}={format_value(value)}" for key, value in configuration.items()
@@ -308,34 +294,36 @@ def estimate_seconds(plan: SweepPlan, made: Sequence[float] = ()) -> float:
     Args:
         plan: Of the sweep.
         made: How long runs took. The first waits for the import of the framework, which most others
-            do not: alone, it counts only where the plan does not tell more.
+            do not: alone, it counts only where the plan sets no length.
     """
-    steady: float = plan.tables.get("measurement", {}).get("seconds") or 0.0
-    is_known = len(made) > 1 or (made and not steady)
-    return statistics.median_low(made) if is_known else _START_SECONDS + steady
+    measurement = plan.tables.get("measurement", {})
+    steady: float = measurement.get("seconds") or 0.0
+    if len(made) > 1 or (made and not steady):
+        return statistics.median_low(made)
+    return _START_SECONDS + steady
 
 
 def _level(place: int, low: int, high: int) -> int:
-    """Returns how often a range must be halved until this place is an end of a part.
-
-    0 for both of its ends.
-    """
+    """Returns how often a range is halved until this place is an end of a part; its ends: 0."""
     if not low < place < high:
         return 0
     middle = (low + high) // 2
     if place == middle:
         return 1
-    return 1 + (_level(place, low, middle) if place < middle else _level(place, middle, high))
+    if place < middle:
+        return 1 + _level(place, low, middle)
+    return 1 + _level(place, middle, high)
 
 
 def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:
     """Returns the keys that a user's function and its replacement both take."""
-    return {
-        f"{kind}.{key}"
-        for kind in ("model", "dataset")
-        if all(map(registry.is_code, (tables[kind].get("name"), values.get(f"{kind}.name"))))
-        for key in tables[kind]
-    }
+    keys = set[str]()
+    for kind in ("model", "dataset"):
+        table = tables[kind]
+        replacement = values.get(f"{kind}.name")
+        if registry.is_code(table.get("name")) and registry.is_code(replacement):
+            keys.update(f"{kind}.{key}" for key in table)
+    return keys
 
 
 @schema
@@ -354,10 +342,9 @@ class PlannedRunResult:
 
 
 def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:
-    """Returns in which sweep, or other series, and in which of its rounds a run took its turn.
-
-    None: in none.
-    """
+    """Returns the sweep, or other series, that a run is of, and its round; None: of none."""
     series = tags.get(SWEEP_TAG) or tags.get(GROUP_TAG)
     number = tags.get(ROUND_TAG)
-    return None if series is None or number is None else (series, number)
+    if series is None or number is None:
+        return None
+    return series, number

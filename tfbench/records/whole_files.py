@@ -1,7 +1,4 @@
-"""How files are written, whole or not at all, and read.
-
-And outputs of a user that need not be files.
-"""
+"""How files are written, whole or not at all, and read; and outputs that need not be files."""
 
 import contextlib
 import errno
@@ -51,24 +48,20 @@ def write_whole(path: Path, data: bytes | str) -> None:
     with replacing(path) as part:
         part.touch()
         with contextlib.suppress(FileNotFoundError):
-            if stat.S_ISREG(mode := path.lstat().st_mode):
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode):
                 part.chmod(mode & 0o777)
         part.write_bytes(_encode(data))
 
 
 def is_stream(path: Path) -> bool:
-    """Says whether a path names something to be written to and never replaced.
-
-    A pipe or a device.
-    """
+    """Says whether a path names a pipe or a device, which is written to and never replaced."""
     is_open = str(path).startswith(("/dev/std", "/dev/fd/"))  # whatever it was led to
     return is_open or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def write_output(path: Path, data: bytes | str) -> None:
-    """Writes what a user wants at a place that he named.
-
-    A file whole or not at all, a stream as it comes.
+    """Writes an output to where a user wants it: a file whole or not at all, a stream as it comes.
 
     A link is followed, as a shell would: the file that it leads to is written.
 

@@ -8,19 +8,18 @@ from typing import Any
 
 from tfbench.schema import MAX_TIME, is_record
 
+Document = dict[str, Any]  # an object of JSON
 FORMAT_VERSION = 1
 _TIMES = ("created", "started_at", "ended_at", "finished_at")  # seconds since 1970
 
 
-def document(thing: object) -> dict[str, Any]:
+def document(thing: object) -> Document:
     """Returns a record, an analysis or a table as the JSON object that `--format json` prints."""
     return {"format_version": FORMAT_VERSION, **to_document(thing)}
 
 
 def to_document(value: Any, without: Collection[str] = ()) -> Any:
-    """Returns a value as tables, lists, texts and numbers.
-
-    Times in seconds are also given in ISO 8601.
+    """Returns a value as tables, lists, texts and numbers; times are given in ISO 8601, too.
 
     A record has its fields, of which `schema.build` makes an equal one; an analysis its properties,
     too.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfbench.records.whole_files import write_output
-from tfbench.report.plot import Plot, PlotLine, Point, keep_ends
+from tfbench.report.plot import Panel, Plot, PlotLine, Point, keep_ends
 from tfbench.wording import clean, without_secrets
 
 if TYPE_CHECKING:
@@ -34,19 +34,15 @@ SETUP_COLORS = (
 _PAGE = "#ffffff"
 _INK = "#1a1a1a"
 _GRID = "#e2e2e2"
-_REFERENCE: dict[str, Any] = {
-    "color": _INK,
-    "alpha": 0.55,
-    "linestyle": ":",
-    "zorder": 1.5,
-}  # of a line
-_LEFT_OUT = (
-    re.compile(  # of a file that becomes a part of a page: its head, and digits that nobody sees
-        r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g)'
-        r' id="[^"]*"'
-        r"|(?<=\.\d\d)\d+(?=[^<>]*>)",
-        re.S,
-    )
+Style = dict[str, Any]
+# Of a line
+_REFERENCE: Style = {"color": _INK, "alpha": 0.55, "linestyle": ":", "zorder": 1.5}
+# Of a file that becomes a part of a page: its head, and digits that nobody sees
+_LEFT_OUT = re.compile(
+    r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g)'
+    r' id="[^"]*"'
+    r"|(?<=\.\d\d)\d+(?=[^<>]*>)",
+    re.S,
 )
 
 _WIDTH_INCHES = 8.0
@@ -80,19 +76,22 @@ def _draw(plot: Plot, kind: Literal["png", "svg"]) -> bytes:
     from matplotlib import rc_context
     from matplotlib.text import Text
 
-    pages = dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), _PAGE)
-    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     settings: Any = {
-        **pages,
-        **dict.fromkeys(inks, _INK),
+        "figure.facecolor": _PAGE,
+        "axes.facecolor": _PAGE,
+        "legend.facecolor": _PAGE,
+        "text.color": _INK,
+        "axes.labelcolor": _INK,
+        "axes.edgecolor": _INK,
+        "xtick.color": _INK,
+        "ytick.color": _INK,
         "axes.prop_cycle": cycler(color=SETUP_COLORS),
         "axes.spines.right": False,
         "axes.spines.top": False,
         "grid.color": _GRID,
         "svg.fonttype": "none",
-        "svg.hashsalt": (
-            plot.name
-        ),  # a picture is the same every time, and its names differ from those of others
+        # A picture is the same every time, and its names differ from those of others.
+        "svg.hashsalt": plot.name,
         "text.parse_math": False,  # a title may be anybody's, and hold a dollar sign
         "text.usetex": False,
     }
@@ -100,9 +99,9 @@ def _draw(plot: Plot, kind: Literal["png", "svg"]) -> bytes:
     with rc_context(settings):
         figure = lines(plot)
         for text in figure.findobj(Text):
-            text.set_text(
-                clean(without_secrets(text.get_text()))
-            )  # anybody's; and a font lacks what is not shown
+            # Anybody may have written it, and a font lacks what is not shown.
+            masked = without_secrets(text.get_text())
+            text.set_text(clean(masked))
         figure.savefig(file, dpi=_DOTS_PER_INCH, format=kind)
     return file.getvalue()
 
@@ -124,40 +123,47 @@ def write_plots(plots: Iterable[Plot], folder: Path) -> list[Path]:
 
 def lines(plot: Plot) -> "Figure":
     """Draws lines with their intervals, a panel beside the other, and the title above them."""
-    from matplotlib.figure import (
-        Figure,
-    )  # no pyplot: it keeps every figure, and may ask for a display
+    # No pyplot: it keeps every figure, and may ask for a display.
+    from matplotlib.figure import Figure
 
     shown = keep_ends(plot.panels, _MAX_PANELS)
-    left_out = (
-        f"{len(shown)} of {len(plot.panels)} are shown, the table has all."
-        if shown != [*plot.panels]
-        else ""
-    )
-    texts = [*plot.title.splitlines(), textwrap.shorten(plot.finding, 2 * _TITLE_WIDTH), left_out]
-    title = [line for text in texts for line in textwrap.wrap(text, _TITLE_WIDTH)]
+    texts = [*plot.title.splitlines(), textwrap.shorten(plot.finding, 2 * _TITLE_WIDTH)]
+    if len(shown) < len(plot.panels):
+        texts.append(f"{len(shown)} of {len(plot.panels)} are shown, the table has all.")
+    title = []
+    for text in texts:
+        title += textwrap.wrap(text, _TITLE_WIDTH)
     num_columns = min(len(shown), 2)
     num_rows = math.ceil(len(shown) / 2)
     height = 3.6 if len(shown) == 1 else 2.7 * num_rows
     figure = Figure(figsize=(_WIDTH_INCHES, height + 0.9 + 0.2 * len(title)), layout="constrained")
     figure.suptitle("\n".join(title), fontsize="medium", x=0.01, ha="left")
-    places = [figure.add_subplot(num_rows, num_columns, place + 1) for place in range(len(shown))]
-    points = [point for panel in shown for one in panel.series for point in one.points]
-    for axes, panel in zip(places, shown, strict=True):
-        for place, one in enumerate(panel.series):
-            _draw_line(axes, one, place, sum(not other.is_reference for other in panel.series))
-        if plot.level:
-            axes.axhline(plot.level[0], label=plot.level[1], **_REFERENCE, linewidth=1)
-        axes.grid(visible=True)
-        axes.set_axisbelow(True)
-        axes.tick_params(labelsize="small")
-        axes.set_title(panel.title, fontsize="small")
-        axes.set_xlabel(plot.x_label, fontsize="small")
-        axes.set_ylabel(plot.y_label, fontsize="small")
+    points: list[Point] = []
+    for panel in shown:
+        for series in panel.series:
+            points += series.points
+    for place, panel in enumerate(shown, 1):
+        axes = figure.add_subplot(num_rows, num_columns, place)
+        _draw_panel(axes, panel, plot)
         _set_x_axis(axes, sorted({point.x for point in points}), is_swept=plot.is_swept)
         _set_y_axis(axes, plot, points)
-    _add_legend(figure, places)
+    _add_legend(figure)
     return figure
+
+
+def _draw_panel(axes: "Axes", panel: Panel, plot: Plot) -> None:
+    num_setups = sum(not series.is_reference for series in panel.series)
+    for place, series in enumerate(panel.series):
+        _draw_line(axes, series, place, num_setups)
+    if plot.level:
+        value, name = plot.level
+        axes.axhline(value, label=name, **_REFERENCE, linewidth=1)
+    axes.grid(visible=True)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize="small")
+    axes.set_title(panel.title, fontsize="small")
+    axes.set_xlabel(plot.x_label, fontsize="small")
+    axes.set_ylabel(plot.y_label, fontsize="small")
 
 
 def _format_tick(value: float) -> str:
@@ -170,30 +176,28 @@ def _draw_line(axes: "Axes", series: PlotLine, place: int, num: int) -> None:
 
     if not series.points:
         return
-    style: dict[str, Any] = {
-        "color": f"C{place % len(SETUP_COLORS)}",
-        "linestyle": _LINES[place % len(_LINES)],
-    }
-    style = _REFERENCE if series.is_reference else style
-    is_long = len(series.points) > _MANY_POINTS
-    markers: dict[str, Any] = {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 5}
-    markers |= {"markevery": max(1, len(series.points) // 8)} if is_long else {}
-    xs = [one.x for one in series.points]
-    ys = [one.y for one in series.points]
-    known = [
-        (one.x, one.low, one.high)
-        for one in series.points
-        if one.low is not None and one.high is not None
-    ]
-    if (
-        known
-    ):  # on their own, not as errors: on a logarithmic axis they are what is even to both sides
+    style = _REFERENCE
+    if not series.is_reference:
+        style = {
+            "color": f"C{place % len(SETUP_COLORS)}",
+            "linestyle": _LINES[place % len(_LINES)],
+        }
+    markers: Style = {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 5}
+    if len(series.points) > _MANY_POINTS:
+        markers["markevery"] = len(series.points) // 8
+    xs = [point.x for point in series.points]
+    ys = [point.y for point in series.points]
+    intervals = []
+    for point in series.points:
+        if point.low is not None and point.high is not None:
+            intervals.append((point.x, point.low, point.high))
+    # On their own, not as errors: on a logarithmic axis they are what is even to both sides.
+    if intervals:
         inches = _SHIFT_INCHES * (place - (num - 1) / 2)
-        markers["transform"] = axes.transData + ScaledTranslation(
-            inches, 0, axes.figure.dpi_scale_trans
-        )
-        ends: dict[str, Any] = {"color": style["color"], "transform": markers["transform"]}
-        places, lows, highs = zip(*known, strict=True)
+        shift = ScaledTranslation(inches, 0, axes.figure.dpi_scale_trans)
+        markers["transform"] = axes.transData + shift
+        ends: Style = {"color": style["color"], "transform": markers["transform"]}
+        places, lows, highs = zip(*intervals, strict=True)
         axes.vlines(places, lows, highs, linewidth=1.4, **ends)
         axes.plot(places, lows, linestyle="none", marker="_", **ends)
         axes.plot(places, highs, linestyle="none", marker="_", **ends)
@@ -205,15 +209,14 @@ def _draw_line(axes: "Axes", series: PlotLine, place: int, num: int) -> None:
 def _set_x_axis(axes: "Axes", values: Sequence[float], *, is_swept: bool) -> None:
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-    if not is_swept or not values:
-        axes.xaxis.set_major_locator(
-            MaxNLocator(6, integer=all(value.is_integer() for value in map(float, values)))
-        )
-    else:
+    if is_swept and values:
         if values[0] > 0 and values[-1] / values[0] >= _LOG_FROM_RATIO:
             axes.set_xscale("log")
         axes.xaxis.set_major_locator(FixedLocator(keep_ends(values, _MAX_TICKS)))
         axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        are_whole = all(float(value).is_integer() for value in values)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=are_whole))
     axes.xaxis.set_major_formatter(lambda value, _: _format_tick(value))
 
 
@@ -224,23 +227,25 @@ def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
     """
     from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-    values = [point.y for point in points] + ([plot.level[0]] if plot.level else [])
-    ends = [
-        *values,
-        *(end for point in points for end in (point.low, point.high) if end is not None),
-    ]
+    values = [point.y for point in points]
+    if plot.level:
+        values.append(plot.level[0])
+    ends = list(values)
+    for point in points:
+        ends += [end for end in (point.low, point.high) if end is not None]
     if plot.scale == "logarithmic":
-        centers = [math.log10(one) for one in values]
-        ends = [math.log10(one) for one in ends if one > 0]
+        centers = [math.log10(value) for value in values]
+        ends = [math.log10(end) for end in ends if end > 0]
         low = max(min(centers) - _LEAST_DECADES, min(ends))
         high = min(max(centers) + _LEAST_DECADES, max(ends))
-        spare = max(0.08 * (high - low), (_LEAST_DECADES - (high - low)) / 2)
+        decades = high - low
+        spare = max(0.08 * decades, (_LEAST_DECADES - decades) / 2)
         axes.set_yscale("log")
         axes.set_ylim(10 ** (low - spare), 10 ** (high + spare))
-        if high - low < _DENSE_DECADES:
-            dense = (
-                (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high - low < _LEAST_DECADES else (1.0, 2.0, 5.0)
-            )
+        if decades < _DENSE_DECADES:
+            dense = [1.0, 2.0, 5.0]
+            if decades < _LEAST_DECADES:
+                dense = [1.0, 1.5, 2.0, 3.0, 5.0, 7.0]
             axes.yaxis.set_major_locator(LogLocator(subs=dense))
             axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_minor_formatter(NullFormatter())
@@ -249,10 +254,17 @@ def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: _format_tick(value))
 
 
-def _add_legend(figure: "Figure", places: "Sequence[Axes]") -> None:
+def _add_legend(figure: "Figure") -> None:
     """Adds one legend for all panels, below them, in which every name stands once."""
-    found = [axes.get_legend_handles_labels() for axes in places]
-    handles = {label: handle for of_axes in found for handle, label in zip(*of_axes, strict=True)}
+    handles = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles[label] = handle
     if handles:
-        below: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "fontsize": "small"}
-        figure.legend(list(handles.values()), list(handles), **below)
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside lower center",
+            ncols=2,
+            fontsize="small",
+        )

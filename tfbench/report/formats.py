@@ -21,26 +21,29 @@ def format_number(value: float | None) -> str:
     if abs(value) < 1e15 and float(value).is_integer():
         return f"{value:,.0f}"
     text = f"{value:.6g}"
-    return f"{float(text):,.0f}" if abs(value) >= 1e5 and "e" in text else text
+    if abs(value) >= 1e5 and "e" in text:
+        return f"{float(text):,.0f}"
+    return text
 
 
 def format_speed(samples_per_second: float) -> str:
-    """Returns a speed in four significant digits, which is more than a run carries.
-
-    "601.4", "1,788", "53,122".
-    """
-    return (
-        f"{samples_per_second:,.4g}" if samples_per_second < 1000 else f"{samples_per_second:,.0f}"
-    )
+    """Returns a speed in four significant digits or more: "601.4", "1,788", "53,122"."""
+    digits = ",.4g" if samples_per_second < 1000 else ",.0f"
+    return f"{samples_per_second:{digits}}"
 
 
 def format_time(seconds: float, digits: int = 4) -> str:
-    """Returns a time in so many significant digits, and the unit that suits its size.
-
-    "812 us", "8.1 ms", "12.34 s".
-    """
-    scale, unit = (1.0, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "us")
-    return f"{format_number(float(f'{seconds * scale:.{digits}g}'))} {unit}"
+    """Returns a time in so many significant digits: "812 us", "8.1 ms", "12.34 s"."""
+    if seconds >= 1:
+        unit = "s"
+    elif seconds >= 1e-3:
+        unit = "ms"
+        seconds *= 1e3
+    else:
+        unit = "us"
+        seconds *= 1e6
+    rounded = float(f"{seconds:.{digits}g}")
+    return f"{format_number(rounded)} {unit}"
 
 
 def format_percent(share: float) -> str:
@@ -49,10 +52,7 @@ def format_percent(share: float) -> str:
 
 
 def format_si(value: float, unit: str, digits: int = 3) -> str:
-    """Returns a figure with the prefix that suits its size.
-
-    "812 MFLOP/s", "60.5 GFLOP/s", "65.5 kJ".
-    """
+    """Returns a figure with the prefix that suits its size: "812 MFLOP/s", "65.5 kJ"."""
     for prefix in ("", "k", "M", "G", "T"):
         if float(f"{value:.{digits}g}") < 1000:
             return f"{value:.{digits}g} {prefix}{unit}"
@@ -74,7 +74,11 @@ def format_guess(seconds: float) -> str:
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
     hours, minutes = divmod(round(seconds / 60), 60)
-    return " ".join([*([f"{hours} h"] if hours else []), *([f"{minutes} min"] if minutes else [])])
+    if not hours:
+        return f"{minutes} min"
+    if not minutes:
+        return f"{hours} h"
+    return f"{hours} h {minutes} min"
 
 
 def format_date(seconds: float) -> str:
@@ -106,8 +110,11 @@ def wrap(text: str, width: int, *, first: str = "") -> list[str]:
 
 def wrap_message(message: str, width: int) -> str:
     """Wraps the long lines of a message, but keeps commands in backquotes whole."""
-    kept = _COMMAND.sub(lambda found: found[0].replace(" ", _NO_BREAK), message)
-    return "\n".join(
-        "\n".join(wrap(line, width)) if len(line) > width else line.replace(_NO_BREAK, " ")
-        for line in kept.split("\n")
-    )
+    kept = _COMMAND.sub(lambda command: command[0].replace(" ", _NO_BREAK), message)
+    lines = []
+    for line in kept.split("\n"):
+        if len(line) > width:
+            lines += wrap(line, width)
+        else:
+            lines.append(line.replace(_NO_BREAK, " "))
+    return "\n".join(lines)

@@ -1,15 +1,12 @@
-"""What was made by one command, as a list of what a store holds shows it.
-
-And that list as a table.
-"""
+"""The list of what a store holds: an entry for each command that made something, and the table."""
 
 import dataclasses
-import datetime
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from tfbench.report.formats import format_speed
-from tfbench.report.table import Column, Section, Table, facts
+from tfbench.report.table import Section, Table, facts, text_column
 from tfbench.wording import count, cut
 
 Kind = Literal["run", "profile", "repeats", "trial", "sweep", "scaling"]
@@ -49,19 +46,18 @@ class HistoryEntry:
 
 
 _COLUMNS = (
-    Column("made", "date", align="left"),
-    Column("kind", "kind", align="left", rank=2),
-    Column("id", "id", align="left"),
+    text_column("made", "date"),
+    text_column("kind", "kind", rank=2),
+    text_column("id", "id"),
     # Recipes of one family differ at their ends.
-    Column(
+    text_column(
         "recipe",
         "recipe",
         lambda name: name if len(name) <= 20 else f"{name[:9]}...{name[-8:]}",
-        align="left",
     ),
-    Column("result", "result", align="left"),
-    Column("setups", "setups", lambda setups: cut(", ".join(setups), 40), align="left", rank=3),
-    Column("changes", "changes", lambda changes: cut(", ".join(changes), 40), align="left", rank=1),
+    text_column("result", "result"),
+    text_column("setups", "setups", lambda setups: cut(", ".join(setups), 40), rank=3),
+    text_column("changes", "changes", lambda changes: cut(", ".join(changes), 40), rank=1),
 )
 
 
@@ -72,15 +68,21 @@ def history_section(entries: Sequence[HistoryEntry]) -> Section:
 
 
 def _row(entry: HistoryEntry) -> dict[str, Any]:
-    result = entry.status
-    if result == "FINISHED":
-        result = "no speed" if entry.kind == "run" else count(entry.num_runs, "run")
     if entry.samples_per_second is not None:
         result = f"{format_speed(entry.samples_per_second)} samples/s"
-    made = datetime.datetime.fromtimestamp(entry.created) if entry.created else None
-    is_of_this_year = made and made.year == datetime.datetime.now().year
+    elif entry.status != "FINISHED":
+        result = entry.status
+    elif entry.kind == "run":
+        result = "no speed"
+    else:
+        result = count(entry.num_runs, "run")
+    made = ""
+    if entry.created:
+        time = datetime.fromtimestamp(entry.created)
+        is_of_this_year = time.year == datetime.now().year
+        made = f"{time:%m-%d %H:%M}" if is_of_this_year else f"{time:%Y-%m-%d}"
     return {
-        "made": f"{made:{'%m-%d %H:%M' if is_of_this_year else '%Y-%m-%d'}}" if made else "",
+        "made": made,
         "kind": entry.kind,
         "id": entry.id[:_ID_CHARACTERS],
         "recipe": entry.recipe,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 
 from tfbench import __version__
-from tfbench.analysis.comparison.brief import setup_of
+from tfbench.analysis.comparison.brief import RunBrief, setup_of
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.scaling import find_scaling
@@ -23,11 +23,21 @@ from tfbench.report.comparison.comparison import comparison_sections
 from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.formats import format_bytes, format_date, format_speed
 from tfbench.report.plot import Plot
-from tfbench.report.table import Column, Section, Table, escaped, facts, html, warnings_section
+from tfbench.report.table import (
+    Column,
+    Facts,
+    Section,
+    Table,
+    escaped,
+    facts_section,
+    html,
+    text_column,
+    warnings_section,
+)
 from tfbench.schema import to_plain
 from tfbench.wording import count
 
-GENERATOR = '<meta name="generator" content="tfbench '  # how a report is told from any other file
+GENERATOR = '<meta name="generator" content="tfbench '  # by which a report is recognized
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,8 +57,8 @@ class ReportContents:
 
 def render_report(contents: ReportContents) -> str:
     """Returns the report as HTML."""
-    kind = f"sweep {contents.plan.sweep_id}" if contents.plan else "comparison of runs"
     comparison = contents.comparison
+    kind = f"sweep {contents.plan.sweep_id}" if contents.plan else "comparison of runs"
     names = dict.fromkeys(run.title or run.recipe for run in comparison.runs) or comparison.recipes
     title = escaped(", ".join(names) or "Runs")
     counts = f"{count(len(comparison.rows), 'configuration')}, {count(len(comparison.runs), 'run')}"
@@ -86,65 +96,65 @@ def report_sections(contents: ReportContents) -> list[Section]:
     verdict, table, *others = comparison_sections(comparison, contents.verdict)
     sections = [
         verdict,
-        Section("What was measured", tables=(facts(_describe_plan(contents)),)),
+        facts_section("What was measured", _describe_plan(contents)),
         table,
     ]
     sections += [Section("Plots", plots=contents.plots), *others, *_notes(comparison)]
-    told = facts(_describe_environment(contents.environment) if contents.environment else ())
-    sections += [
-        Section("Environment of the newest run", tables=(told,)),
-        *_reproduction(contents),
-        _runs(comparison),
-    ]
-    return [
-        one
-        for one in sections
-        if one.sentences or one.code or one.plots or any(table.rows for table in one.tables)
-    ]
+    if contents.environment:
+        environment = _describe_environment(contents.environment)
+        sections.append(facts_section("Environment of the newest run", environment))
+    sections += [*_reproduction(contents), _runs(comparison)]
+    filled = []
+    for section in sections:
+        has_rows = any(table.rows for table in section.tables)
+        if has_rows or section.sentences or section.code or section.plots:
+            filled.append(section)
+    return filled
 
 
-def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
+def _describe_plan(contents: ReportContents) -> Facts:
     comparison = contents.comparison
-    plan = contents.plan
-    runs = comparison.runs
-    scaling = find_scaling(comparison)
     yield "recipe", ", ".join(comparison.recipes)
     yield "data", "synthetic" if comparison.is_synthetic else "real"
     for key in comparison.keys:
         values = dict.fromkeys(format_value(row.configuration.get(key)) for row in comparison.rows)
         yield key, ", ".join(values)
     batches = {row.global_batch_size for row in comparison.rows} - {None}
-    if scaling:
+    if scaling := find_scaling(comparison):
         yield "scaling", scaling_title(scaling.kind, scaling.batch_size)
     elif BATCH_KEY not in comparison.keys and len(batches) == 1:
         yield BATCH_KEY, format_value(batches.pop())
     for setup in comparison.setups:
-        mark = " (baseline)" if setup == comparison.baseline and len(comparison.setups) > 1 else ""
-        yield f"setup{mark}", f"{setup}: {_describe_hardware(comparison, setup)}"
-    if plan:
-        planned_runs = len(list_planned_runs(plan))
+        is_baseline = setup == comparison.baseline and len(comparison.setups) > 1
+        label = "setup (baseline)" if is_baseline else "setup"
+        yield label, f"{setup}: {_describe_hardware(comparison, setup)}"
+    if contents.plan:
+        yield from _describe_rounds(contents.plan)
+    if comparison.runs:
+        times = [run.created for run in comparison.runs]
+        first = format_date(min(times))
+        last = format_date(max(times))
+        yield "measured", first if first == last else f"{first} to {last}"
+
+
+def _describe_rounds(plan: SweepPlan) -> Facts:
+    planned_runs = count(len(list_planned_runs(plan)), "run")
+    yield "rounds", f"{plan.num_rounds}, setups take turns; {planned_runs} planned"
+    measurement = plan.tables.get("measurement", {})
+    seconds = measurement.get("seconds")
+    if seconds is not None:
         yield (
-            "rounds",
-            f"{plan.num_rounds}, setups take turns; {count(planned_runs, 'run')} planned",
+            "each run",
+            f"{seconds:g} s of steady steps in a process of its own, without validation",
         )
-        measurement = plan.tables.get("measurement", {})
-        if (seconds := measurement.get("seconds")) is not None:
-            yield (
-                "each run",
-                f"{seconds:g} s of steady steps in a process of its own, without validation",
-            )
-        elif measurement.get("steps") is None:
-            yield "each run", f"{plan.tables['training']['epochs']} epochs in a process of its own"
-    if runs:
-        times = sorted(run.created for run in runs)
-        yield (
-            "measured",
-            " to ".join(dict.fromkeys((format_date(times[0]), format_date(times[-1])))),
-        )
+    elif measurement.get("steps") is None:
+        yield "each run", f"{plan.tables['training']['epochs']} epochs in a process of its own"
 
 
 def _describe_hardware(comparison: Comparison, setup: str) -> str:
-    runs = [run for row in comparison.rows for run in row.entries[setup].runs]
+    runs: list[RunBrief] = []
+    for row in comparison.rows:
+        runs += row.entries[setup].runs
     if not runs:
         return "no run of it has a speed"
     names = sorted({", ".join(dict.fromkeys(run.hardware)) or "unknown hardware" for run in runs})
@@ -152,15 +162,16 @@ def _describe_hardware(comparison: Comparison, setup: str) -> str:
 
 
 def _notes(comparison: Comparison) -> Iterator[Section]:
-    """Yields what runs were asked for, but for what limits the verdict, which stands below it."""
-    told = tuple(find_caveats(comparison))
-    if notes := merge_warnings(
-        [[note for note in run.notes if not note.startswith(told)] for run in comparison.runs]
-    ):
+    """Yields the notes of the runs, but for the caveats, which stand below the verdict."""
+    caveats = tuple(find_caveats(comparison))
+    notes_by_run = []
+    for run in comparison.runs:
+        notes_by_run.append([note for note in run.notes if not note.startswith(caveats)])
+    if notes := merge_warnings(notes_by_run):
         yield warnings_section(notes, "Notes")
 
 
-def _describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
+def _describe_environment(environment: Environment) -> Facts:
     """Yields all that is known of hardware and software."""
     for name, value in flatten(to_plain(environment)).items():
         if value is not None:
@@ -170,8 +181,8 @@ def _describe_environment(environment: Environment) -> Iterator[tuple[str, str]]
 
 def _reproduction(contents: ReportContents) -> Iterator[Section]:
     file = f"{contents.recipe_name}.toml"
-    how = "Use the same data. If you do not have the recipe's file, save the recipe below."
     if contents.commands:
+        how = "Use the same data. If you do not have the recipe's file, save the recipe below."
         yield Section("How to reproduce", (how,), code="\n".join(contents.commands))
     yield Section(
         f"The recipe with its defaults ({file})", code=contents.recipe_toml, is_folded=True
@@ -179,21 +190,23 @@ def _reproduction(contents: ReportContents) -> Iterator[Section]:
 
 
 def _runs(comparison: Comparison) -> Section:
-    rows = [
-        {
-            "id": run.run_id,
-            "name": run.name,
-            "setup": setup_of(run),
-            "configuration": describe_configuration(row.configuration),
-            "speed": run.speed,
-            "created": run.created,
-        }
-        for row in comparison.rows
-        for entry in row.entries.values()
-        for run in entry.runs
-    ]
+    rows = []
+    for row in comparison.rows:
+        configuration = describe_configuration(row.configuration)
+        for entry in row.entries.values():
+            for run in entry.runs:
+                rows.append(
+                    {
+                        "id": run.run_id,
+                        "name": run.name,
+                        "setup": setup_of(run),
+                        "configuration": configuration,
+                        "speed": run.speed,
+                        "created": run.created,
+                    }
+                )
     columns = (
-        *(Column(name, name, align="left") for name in ("id", "name", "setup", "configuration")),
+        *(text_column(name, name) for name in ("id", "name", "setup", "configuration")),
         Column("speed", "samples/s", format_speed),
         Column("created", "started", format_date),
     )

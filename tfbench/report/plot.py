@@ -55,12 +55,14 @@ class Plot:
     @property
     def alt(self) -> str:
         """What it shows, for those who cannot see it."""
-        names = dict.fromkeys(
-            one.name for panel in self.panels for one in panel.series if one.points
-        )
+        names: list[str] = []
+        for panel in self.panels:
+            for series in panel.series:
+                if series.points and series.name not in names:
+                    names.append(series.name)
         axes = f"{self.y_label} by {self.x_label}: {', '.join(names)}"
         texts = (self.title.replace("\n", "; "), self.finding.rstrip("."), axes)
-        return "".join(f"{text}. " for text in texts if text).rstrip()
+        return " ".join(f"{text}." for text in texts if text)
 
 
 def keep_ends(items: Sequence[T], limit: int) -> list[T]:

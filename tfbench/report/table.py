@@ -1,4 +1,4 @@
-"""Tables and sections, and what writes them: plain text, Markdown, CSV and HTML."""
+"""Tables and sections, written as plain text, Markdown, CSV and HTML."""
 
 import csv
 import functools
@@ -11,8 +11,16 @@ from typing import Any, Literal
 
 from tfbench.metrics import CURVE_METRICS, METRICS, PROFILE_METRICS
 from tfbench.records.sweep import format_value
-from tfbench.report import formats
 from tfbench.report.figures import svg
+from tfbench.report.formats import (
+    TEXT_WIDTH,
+    format_bytes,
+    format_number,
+    format_si,
+    format_speed,
+    format_time,
+    wrap,
+)
 from tfbench.report.plot import Plot
 from tfbench.wording import clean, count, markdown_text, one_line, without_secrets
 
@@ -22,21 +30,21 @@ _WARNING_CHARACTERS = 150
 _LEAST_ROOM = 24  # characters of a last column whose texts take several lines
 _CLASSES = {" +": "faster", " -": "slower", " faster": "faster", " slower": "slower"}
 _BY_UNIT: dict[str, Callable[[float], str]] = {
-    "s": formats.format_time,
-    "bytes": formats.format_bytes,
-    "FLOP/s": functools.partial(formats.format_si, unit="FLOP/s"),
-    "samples/s": formats.format_speed,
-    "J": functools.partial(formats.format_si, unit="J"),
+    "s": format_time,
+    "bytes": format_bytes,
+    "FLOP/s": functools.partial(format_si, unit="FLOP/s"),
+    "samples/s": format_speed,
+    "J": functools.partial(format_si, unit="J"),
 }
 MARKERS = ("! ", "i ", "- ")  # what a sentence may begin with: a warning, a note, one of several
 
 
+Row = Mapping[str, Any]  # plain values by the keys of their columns
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column.
-
-    One with a rank may be hidden where there is no room, that of the highest rank first.
-    """
+    """A column; one with a rank may be hidden to save room, that of the highest rank first."""
 
     key: str
     title: str
@@ -44,13 +52,16 @@ class Column:
     align: Literal["left", "right"] = "right"
     rank: int = 0
     width: int = 0  # at least, of a table whose rows come one by one
-    meaning: str = ""  # told below the table
+    meaning: str = ""  # stands below the table
     hidden_as: str = ""  # what it is called where it is hidden, if not by its title
 
-    def cell(self, row: Mapping[str, Any]) -> str:
+    def cell(self, row: Row) -> str:
         """Returns the text of a row, "" for None."""
         value = row.get(self.key)
         return "" if value is None else self.show(value)
+
+
+text_column = functools.partial(Column, align="left")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ class Table:
 
     title: str
     columns: tuple[Column, ...]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
     notes: tuple[str, ...] = ()
 
     def text(self, width: int) -> list[str]:
@@ -67,117 +78,118 @@ class Table:
 
         Columns are hidden, then texts wrapped, then cells stacked.
         """
-        columns = [
-            one for one in self.columns if not one.rank or any(one.cell(row) for row in self.rows)
-        ]
+        columns = list(self.columns)
+        for column in self.columns:
+            if column.rank and not any(column.cell(row) for row in self.rows):
+                columns.remove(column)
         hidden: list[Column] = []
-        while (
-            _line_width(self._grid(columns)) > width
-            and (least := max(columns, key=lambda one: one.rank)).rank
-        ):
+        while _line_width(self._grid(columns)) > width:
+            least = max(columns, key=lambda column: column.rank)
+            if not least.rank:
+                break
             columns.remove(least)
             hidden.append(least)
         lines = self._lines(columns, width)
         notes = self._notes(columns)
         if hidden and lines:
-            names = ", ".join(one.hidden_as or one.title for one in self.columns if one in hidden)
-            notes.append(f"Hidden: {names} (use a wider terminal or --format json)")
-        width_of_text = min(width, formats.TEXT_WIDTH)
-        wrapped = [line for note in notes for line in formats.wrap(note, width_of_text)]
-        return [*(lines or self._stacked(width)), *wrapped]
+            names = [
+                column.hidden_as or column.title for column in self.columns if column in hidden
+            ]
+            notes.append(f"Hidden: {', '.join(names)} (use a wider terminal or --format json)")
+        if not lines:
+            lines = self._stacked(width)
+        for note in notes:
+            lines += wrap(note, min(width, TEXT_WIDTH))
+        return lines
 
     def markdown(self) -> list[str]:
         """Returns lines of Markdown."""
-        header, *rows = [
-            [markdown_text(text) for text in row] for row in _cells(self.columns, self.rows)
-        ]
-        lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
-        lines.insert(1, "|" + " --- |" * len(header))
-        return [
-            *lines,
-            *(line for note in self._notes(self.columns) for line in ("", markdown_text(note))),
-        ]
+        lines = []
+        for row in _cells(self.columns, self.rows):
+            texts = [markdown_text(text) for text in row]
+            lines.append(f"| {' | '.join(texts)} |")
+        lines.insert(1, "|" + " --- |" * len(self.columns))
+        for note in self._notes(self.columns):
+            lines += ["", markdown_text(note)]
+        return lines
 
     def csv(self) -> str:
         """Returns the raw values, not the texts, with the keys as names."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(one.key for one in self.columns)
-        writer.writerows([_plain(row.get(one.key)) for one in self.columns] for row in self.rows)
+        keys = [column.key for column in self.columns]
+        writer.writerow(keys)
+        for row in self.rows:
+            writer.writerow([_plain(row.get(key)) for key in keys])
         return file.getvalue()
 
     def html(self) -> str:
         """Returns a table that scrolls in a box of its own."""
-        if not any(one.title for one in self.columns):
-            facts = "".join(
-                f"<dt>{escaped(label)}</dt><dd>{escaped(', '.join(texts))}</dd>\n"
-                for label, *texts in _cells(self.columns, self.rows)[1:]
-            )
-            return f"<dl>\n{facts}</dl>\n"
-        sides = [' class="text"' if one.align == "left" else "" for one in self.columns]
-        head = "".join(
-            f"<th{side}>{escaped(one.title)}</th>"
-            for side, one in zip(sides, self.columns, strict=True)
-        )
-        body = "".join(
-            f"<tr>{''.join(map(_html_cell, self.columns, row))}</tr>\n"
-            for row in _cells(self.columns, self.rows)[1:]
-        )
+        header, *rows = _cells(self.columns, self.rows)
+        body = ""
+        if not any(header):
+            for label, *texts in rows:
+                body += f"<dt>{escaped(label)}</dt><dd>{escaped(', '.join(texts))}</dd>\n"
+            return f"<dl>\n{body}</dl>\n"
+        head = ""
+        for column in self.columns:
+            side = ' class="text"' if column.align == "left" else ""
+            head += f"<th{side}>{escaped(column.title)}</th>"
+        for row in rows:
+            cells = "".join(map(_html_cell, self.columns, row))
+            body += f"<tr>{cells}</tr>\n"
         label = escaped(self.title or "table")
-        return (
+        page = (
             f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>\n'
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
-            + "".join(
-                f'<p class="note">{escaped(note)}</p>\n' for note in self._notes(self.columns)
-            )
         )
+        for note in self._notes(self.columns):
+            page += f'<p class="note">{escaped(note)}</p>\n'
+        return page
 
     def _notes(self, columns: Sequence[Column]) -> list[str]:
         """Returns what the columns mean, in one line, and the notes."""
-        legend = "; ".join(f"{one.title}: {one.meaning}" for one in columns if one.meaning)
-        return [*([legend] if legend else []), *self.notes]
+        meanings = [f"{column.title}: {column.meaning}" for column in columns if column.meaning]
+        legend = ["; ".join(meanings)] if meanings else []
+        return [*legend, *self.notes]
 
     def _grid(self, columns: Sequence[Column]) -> list[list[str]]:
         """Returns the cells as they are padded; facts are indented, and have no header."""
         cells = _cells(columns, self.rows)
-        widths = [
-            max(one.width, *map(len, texts))
-            for one, texts in zip(columns, zip(*cells, strict=True), strict=True)
-        ]
-        padded = [
-            [
-                text.ljust(width) if one.align == "left" else text.rjust(width)
-                for one, text, width in zip(columns, row, widths, strict=True)
-            ]
-            for row in cells
-        ]
-        return padded if any(one.title for one in columns) else [["", *row] for row in padded[1:]]
+        padded: list[list[str]] = [[] for _ in cells]
+        for place, column in enumerate(columns):
+            texts = [row[place] for row in cells]
+            width = max(column.width, *map(len, texts))
+            for row, text in zip(padded, texts, strict=True):
+                row.append(text.ljust(width) if column.align == "left" else text.rjust(width))
+        if any(column.title for column in columns):
+            return padded
+        return [["", *row] for row in padded[1:]]
 
     def _lines(self, columns: Sequence[Column], width: int) -> list[str]:
         """Returns the rows with the last texts wrapped; none where there is no room for that."""
         grid = self._grid(columns)
-        if _line_width(grid) <= width or not grid:
+        if _line_width(grid) <= width:
             return [_GAP.join(row).rstrip() for row in grid]
         firsts = [_GAP.join([*row[:-1], ""]) for row in grid]
-        if columns[-1].align == "left" and width - len(firsts[0]) >= _LEAST_ROOM:
-            return [
-                line
-                for first, row in zip(firsts, grid, strict=True)
-                for line in formats.wrap(row[-1].rstrip(), width, first=first)
-            ]
-        return []
+        if columns[-1].align != "left" or width - len(firsts[0]) < _LEAST_ROOM:
+            return []
+        lines = []
+        for first, row in zip(firsts, grid, strict=True):
+            lines += wrap(row[-1].rstrip(), width, first=first)
+        return lines
 
     def _stacked(self, width: int) -> list[str]:
         """Returns the cells of each row below each other."""
         lines = []
         for row in self.rows:
-            cells = [
-                f"{one.title}: {text}".removeprefix(": ")
-                for one in self.columns
-                if (text := one.cell(row))
-            ]
-            for place, cell in enumerate(cells):
-                lines += formats.wrap(cell, width, first=_GAP * (place > 0))
+            indent = ""
+            for column in self.columns:
+                text = column.cell(row)
+                if text:
+                    cell = f"{column.title}: {text}".removeprefix(": ")
+                    lines += wrap(cell, width, first=indent)
+                    indent = _GAP
         return lines
 
 
@@ -193,15 +205,23 @@ class Section:
     is_folded: bool = False  # on a page
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> Table:
+Facts = Iterable[tuple[str, str]]  # labels with their texts
+
+
+def facts(pairs: Facts) -> Table:
     """Returns labelled texts as a table; those without a text are left out."""
-    columns = (Column("label", "", align="left", width=10), Column("text", "", align="left"))
+    columns = (text_column("label", "", width=10), text_column("text", ""))
     return Table("", columns, [{"label": label, "text": text} for label, text in pairs if text])
+
+
+def facts_section(title: str, pairs: Facts) -> Section:
+    """Returns labelled texts as a section."""
+    return Section(title, tables=(facts(pairs),))
 
 
 def warnings_section(texts: Sequence[str], title: str = "Warnings") -> Section:
     """Returns warnings in full."""
-    return Section(title, tuple(f"- {one}" for one in texts))
+    return Section(title, tuple(f"- {text}" for text in texts))
 
 
 def short_warnings(
@@ -215,23 +235,24 @@ def short_warnings(
 
     It adds the number of further warnings, and details.
     """
-    shown = warnings if len(warnings) <= most else warnings[: most - 1]
-    lines = [f"! {_first_sentence(warning)}" for warning in shown]
-    if len(warnings) > len(shown):
-        lines.append(f"! {count(len(warnings) - len(shown), 'more kind')} of warning")
     if notes:
         yield Section("", tuple(f"i {_first_sentence(note)}" for note in notes))
-    if lines:
-        yield Section("", tuple(lines), code=details)
+    shown = warnings if len(warnings) <= most else warnings[: most - 1]
+    sentences = [f"! {_first_sentence(warning)}" for warning in shown]
+    num_left_out = len(warnings) - len(shown)
+    if num_left_out:
+        sentences.append(f"! {count(num_left_out, 'more kind')} of warning")
+    if sentences:
+        yield Section("", tuple(sentences), code=details)
 
 
 def _first_sentence(text: str) -> str:
     first, stop, _ = text.partition(". ")
     first += stop.rstrip()
-    is_word = first.partition(" ")[0].isalpha()  # not a file or a key
-    return textwrap.shorten(
-        first[0].upper() + first[1:] if is_word else first, _WARNING_CHARACTERS, placeholder=" ..."
-    )
+    word = first.partition(" ")[0]
+    if word.isalpha():  # not a file or a key
+        first = first[0].upper() + first[1:]
+    return textwrap.shorten(first, _WARNING_CHARACTERS, placeholder=" ...")
 
 
 def metric_title(name: str) -> str:
@@ -245,22 +266,28 @@ def format_metric(name: str, value: float | None) -> str:
     """Returns the value of a metric with its unit, "-" for None."""
     if value is None:
         return "-"
-    return _BY_UNIT.get(_unit(name), formats.format_number)(value)
+    metric = METRICS.get(name) or PROFILE_METRICS.get(name) or CURVE_METRICS.get(name)
+    show = _BY_UNIT.get(metric.unit, format_number) if metric else format_number
+    return show(value)
 
 
 def text(sections: Iterable[Section], width: int) -> list[str]:
     """Returns sections as lines, an empty one before each but the first."""
     lines: list[str] = []
-    width_of_text = min(width, formats.TEXT_WIDTH)
+    width_of_text = min(width, TEXT_WIDTH)
     for section in sections:
-        block = formats.wrap(section.title, width_of_text) if section.title else []
+        block = wrap(section.title, width_of_text) if section.title else []
         for sentence in section.sentences:
             marker = sentence[:2] if sentence.startswith(MARKERS) else ""
-            block += formats.wrap(sentence.removeprefix(marker), width_of_text, first=marker)
+            block += wrap(sentence.removeprefix(marker), width_of_text, first=marker)
         for table in section.tables:
-            block += [*([""] if table.rows and section.sentences else []), *table.text(width)]
+            if table.rows and section.sentences:
+                block.append("")
+            block += table.text(width)
         block += section.code.splitlines()
-        lines += [*([""] if lines and block else []), *block]
+        if lines and block:
+            lines.append("")
+        lines += block
     return lines
 
 
@@ -268,12 +295,11 @@ def markdown(sections: Iterable[Section]) -> list[str]:
     """Returns sections as lines of Markdown."""
     lines: list[str] = []
     for section in sections:
-        lines += ["", f"## {markdown_text(section.title)}"] if section.title else []
+        if section.title:
+            lines += ["", f"## {markdown_text(section.title)}"]
         for sentence in section.sentences:
-            lines += [
-                "",
-                markdown_text(sentence if sentence.startswith("- ") else _unmarked(sentence)),
-            ]
+            is_item = sentence.startswith("- ")
+            lines += ["", markdown_text(sentence if is_item else _unmarked(sentence))]
         for table in section.tables:
             lines += ["", *table.markdown()]
         if section.code:
@@ -283,25 +309,27 @@ def markdown(sections: Iterable[Section]) -> list[str]:
 
 def html(sections: Iterable[Section]) -> str:
     """Returns sections as HTML."""
-    parts = []
-    for section in sections:
-        title = escaped(section.title)
-        sentences = "".join(f"<li>{escaped(_unmarked(one))}</li>\n" for one in section.sentences)
-        parts += [
-            '<section class="verdict">\n' if section.title == "Verdict" else "<section>\n",
-            (
-                f"<details>\n<summary>{title}</summary>\n"
-                if section.is_folded
-                else f"<h2>{title}</h2>\n" * bool(title)
-            ),
-            f"<ul>\n{sentences}</ul>\n" if sentences else "",
-            *map(_picture, section.plots),
-            *(table.html() for table in section.tables if table.rows),
-            f"<pre><code>{escaped(section.code)}</code></pre>\n" if section.code else "",
-            "</details>\n" if section.is_folded else "",
-            "</section>\n",
-        ]
-    return "".join(parts)
+    return "".join(map(_section_html, sections))
+
+
+def _section_html(section: Section) -> str:
+    title = escaped(section.title)
+    kind = ' class="verdict"' if title == "Verdict" else ""
+    parts = [f"<section{kind}>\n"]
+    if section.is_folded:
+        parts.append(f"<details>\n<summary>{title}</summary>\n")
+    elif title:
+        parts.append(f"<h2>{title}</h2>\n")
+    if section.sentences:
+        items = [f"<li>{escaped(_unmarked(sentence))}</li>\n" for sentence in section.sentences]
+        parts.append(f"<ul>\n{''.join(items)}</ul>\n")
+    parts += map(_picture, section.plots)
+    parts += [table.html() for table in section.tables if table.rows]
+    if section.code:
+        parts.append(f"<pre><code>{escaped(section.code)}</code></pre>\n")
+    if section.is_folded:
+        parts.append("</details>\n")
+    return "".join([*parts, "</section>\n"])
 
 
 def _picture(plot: Plot) -> str:
@@ -323,13 +351,11 @@ def _unmarked(sentence: str) -> str:
     return sentence[2:] if sentence.startswith(MARKERS) else sentence
 
 
-def _unit(name: str) -> str:
-    known = METRICS.get(name) or PROFILE_METRICS.get(name) or CURVE_METRICS.get(name)
-    return known.unit if known else ""
-
-
-def _cells(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    return [[one.title for one in columns], *([one.cell(row) for one in columns] for row in rows)]
+def _cells(columns: Sequence[Column], rows: Iterable[Row]) -> list[list[str]]:
+    cells = [[column.title for column in columns]]
+    for row in rows:
+        cells.append([column.cell(row) for column in columns])
+    return cells
 
 
 def _line_width(grid: Iterable[Sequence[str]]) -> int:
@@ -337,11 +363,17 @@ def _line_width(grid: Iterable[Sequence[str]]) -> int:
 
 
 def _plain(value: Any) -> Any:
-    value = format_value(value) if isinstance(value, bool | list | tuple) else value
+    if isinstance(value, bool | list | tuple):
+        return one_line(format_value(value))
     return one_line(value) if isinstance(value, str) else value
 
 
 def _html_cell(column: Column, words: str) -> str:
-    kinds = [kind for ending, kind in _CLASSES.items() if words.endswith(ending)]
-    kind = "long" if column.align == "left" else next(iter(kinds), "")
+    kind = ""
+    if column.align == "left":
+        kind = "long"
+    else:
+        for ending, name in _CLASSES.items():
+            if words.endswith(ending):
+                kind = name
     return f'<td class="{kind}">{escaped(words)}</td>'

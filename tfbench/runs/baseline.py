@@ -34,17 +34,17 @@ def read_baseline(path: Path) -> SpeedSample:
         hint = f" To make it, use --save {path}." if isinstance(error, FileNotFoundError) else ""
         raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.{hint}") from error
     except (ValueError, RecipeError) as error:
-        text = (
-            f"baseline {path}: is not a baseline of this version of tfbench:"
-            f" {str(error).rstrip('.')}."
-        )
-        raise TrackingError(f"{text} To make one, use --save with another file.") from error
+        problem = str(error).rstrip(".")
+        raise TrackingError(
+            f"baseline {path}: is not a baseline of this version of tfbench: {problem}. To make"
+            " one, use --save with another file."
+        ) from error
 
 
 def write_baseline(path: Path, sample: SpeedSample) -> None:
     """Writes a baseline, whole or not at all.
 
-    One that is there is replaced, but for a pipe or a device.
+    It replaces a file that is there, but neither a pipe nor a device.
 
     Raises:
         TrackingError: It cannot be written; the runs are in the store all the same.
@@ -65,13 +65,13 @@ def require_place(path: Path) -> None:
     """
     if is_stream(path):
         return
-    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-        why = (
-            "it is a folder"
-            if path.is_dir()
-            else f"folder {path.parent} is not there, or cannot be written to"
-        )
-        raise TrackingError(f"--save {path}: {why}. Name a file, for example baseline.json.")
+    if path.is_dir():
+        why = "it is a folder"
+    elif os.access(path.parent, os.W_OK | os.X_OK):
+        return
+    else:
+        why = f"folder {path.parent} is not there, or cannot be written to"
+    raise TrackingError(f"--save {path}: {why}. Name a file, for example baseline.json.")
 
 
 def make_baseline(
@@ -129,14 +129,14 @@ def check(
 
 
 def _requiring_equal(execute: Execute, baseline: SpeedSample, source: str) -> Execute:
-    """Lets the first run that can be compared end the series if it must not be."""
+    """Lets the first run that has a speed end the series if it must not be compared."""
 
     def execute_checked(request: RunRequest, label: str) -> Run:
-        outcome = execute(request, label)
-        if speed := outcome.samples_per_second:
-            sample = make_sample([(outcome.result, speed)], group=request.run_id)
+        run = execute(request, label)
+        if speed := run.samples_per_second:
+            sample = make_sample([(run.result, speed)], group=request.run_id)
             require_equal(baseline, find_differences(baseline.equals, sample.equals), source)
-        return outcome
+        return run
 
     return execute_checked
 
@@ -144,17 +144,20 @@ def _requiring_equal(execute: Execute, baseline: SpeedSample, source: str) -> Ex
 def _measure(
     request: RunRequest, num: int, execute: Execute, consequence: str, *, fewest: int
 ) -> tuple[SpeedSample, RunSeries]:
-    """Repeats a run, and returns the speeds of those that finished, of which there must be some."""
+    """Repeats a run, and returns the speeds of those that finished, `fewest` at least."""
     summary, series = repeat_run(request, RepeatPlan(num=num, max_num=num), execute)
     stored = f"The runs are stored as group {summary.group}."
     if series.was_interrupted:
         raise InterruptedRunError(
             f"interrupted after {len(series.runs)} of {num} runs; {consequence}. {stored}"
         )
-    found = [(run.result, speed) for run in series.outcomes if (speed := run.samples_per_second)]
-    if len(found) < fewest:
+    speeds = []
+    for run in series.outcomes:
+        if speed := run.samples_per_second:
+            speeds.append((run.result, speed))
+    if len(speeds) < fewest:
         why = " ".join([f"{consequence}.", *dict.fromkeys(summary.rejections), stored])
         raise MeasurementError(
-            f"only {len(found)} of {len(series.runs)} runs finished with a speed; {why}"
+            f"only {len(speeds)} of {len(series.runs)} runs finished with a speed; {why}"
         )
-    return make_sample(found, group=summary.group), series
+    return make_sample(speeds, group=summary.group), series

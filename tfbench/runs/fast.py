@@ -1,6 +1,6 @@
 """The settings under which a recipe trains fastest on a device, found by short runs.
 
-As asked for, then otherwise.
+The first trial has the settings that were asked for, the others have different ones.
 
 The speed of a small network is that of its feeding and of its calls: samples that lie on the
 device, many steps a call and a compiler leave the network's own work. None of them changes the
@@ -10,7 +10,7 @@ samples of a step, or the step.
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfbench.errors import InterruptedRunError, MeasurementError
@@ -38,9 +38,7 @@ _COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
 
 
 def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = None) -> RunRequest:
-    """Returns the request with the fastest of the settings tried.
-
-    Those may be the settings that were asked for.
+    """Returns the request with the fastest of the settings tried, maybe those asked for.
 
     What `request.overrides` names stays as it is. Where samples cannot lie on the device, they stay
     on the host.
@@ -48,7 +46,7 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
     Args:
         request: What is to be run.
         execute: Makes one run.
-        name: Of the run; None: that of the request, and "-fast" where its settings are others.
+        name: Of the run; None: that of the request, with "-fast" where other settings are faster.
 
     Raises:
         InterruptedRunError: It was stopped; the runs that were made are in the store.
@@ -59,67 +57,79 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
     changes: list[dict[str, Any]] = [{}]
 
     def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
-        if done and (speed := done[0].samples_per_second) and done[0].outcome:
-            if len(done) == 1:
-                changes.extend(_candidates(request, done[0].outcome.result, speed))
-            elif len(done) == len(changes) and not any(run.samples_per_second for run in done[1:]):
-                on_host = _candidates(request, done[0].outcome.result, speed, on_host=True)
-                changes.extend(one for one in on_host if one not in changes)
+        changes.extend(_find_more(request, done, changes))
         if len(done) == len(changes):
             return None
-        tags = {GROUP_TAG: group, TRIAL_TAG: str(len(done) + 1)}
-        trial = _shortened(with_training(request, **changes[len(done)]))
-        label = f"trial {len(done) + 1}, {describe_configuration(changes[len(done)]) or 'as it is'}"
-        return series_request(trial, suffix=f"trial{len(done) + 1}", tags=tags), label
+        number = len(done) + 1
+        settings = changes[len(done)]
+        tags = {GROUP_TAG: group, TRIAL_TAG: str(number)}
+        trial = _shortened(with_training(request, **settings))
+        label = f"trial {number}, {describe_configuration(settings) or 'as it is'}"
+        return series_request(trial, suffix=f"trial{number}", tags=tags), label
 
     series = make_runs(next_run, execute)
     if series.was_interrupted:
         raise InterruptedRunError(
             f"interrupted during the search for the fastest settings; its runs are group {group}."
         )
-    speeds = [run.samples_per_second for run in series.runs]
+    speeds = [run.samples_per_second or 0.0 for run in series.runs]
     if not speeds[0]:
         raise MeasurementError(
             "--fast: the unchanged recipe gave no speed, so there is nothing to compare (group"
             f" {group}). Try it without --fast."
         )
-    best = changes[max(range(len(speeds)), key=lambda index: speeds[index] or 0.0)]
+    best = changes[speeds.index(max(speeds))]
+    default_name = f"{request.name}-fast" if best else request.name
     return dataclasses.replace(
         with_training(request, **best),
-        name=name or (f"{request.name}-fast" if best else request.name),
+        name=name or default_name,
         created=time.time(),
         tags=request.tags
-        | {
-            FAST_TAG: group,
-            AS_ASKED_TAG: repr(speeds[0]),
-            CHANGED_TAG: " ".join(best),
-        },
+        | {FAST_TAG: group, AS_ASKED_TAG: repr(speeds[0]), CHANGED_TAG: " ".join(best)},
     )
+
+
+def _find_more(
+    request: RunRequest, done: Sequence[SeriesRun], tried: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Returns what else to try: after the first run, and where all others had no speed."""
+    speed = done[0].samples_per_second if done else None
+    if not speed or not done[0].outcome:
+        return []
+    result = done[0].outcome.result
+    others = done[1:]
+    if others and (len(done) < len(tried) or any(run.samples_per_second for run in others)):
+        return []
+    candidates = _candidates(request, result, speed, on_host=bool(others))
+    return [settings for settings in candidates if settings not in tried]
 
 
 def _candidates(
-    request: RunRequest, result: RunResult, speed: float, *, on_host: bool = False
+    request: RunRequest, result: RunResult, speed: float, *, on_host: bool
 ) -> list[dict[str, Any]]:
-    """Returns what to try once a run of it as asked for, and its speed in samples/s, are known."""
+    """Returns what to try.
+
+    Args:
+        request: As asked for.
+        result: Of a run of it.
+        speed: Of that run, in samples/s.
+        on_host: Whether samples stay on the host in any case.
+    """
     training = request.recipe.training
     placement = result.placement
-    stays = "training.data_on_device" in request.overrides and not training.data_on_device
-    may_lie = training.backend == "tensorflow" and request.recipe.distribution.strategy in (
-        "default",
-        "one_device",
-    )
-    on_host = on_host or stays or not may_lie  # see `recipe.conflicts`
-    steps = _steps_a_call(
-        request, result.steps_per_epoch or 1, speed / training.global_batch_size, on_host=on_host
-    )
-    place = {} if on_host else {"data_on_device": True}
+    is_tensorflow = training.backend == "tensorflow"
+    is_set_off = "training.data_on_device" in request.overrides and not training.data_on_device
+    is_local = request.recipe.distribution.strategy in ("default", "one_device")
+    on_host = on_host or is_set_off or not (is_tensorflow and is_local)  # see `recipe.conflicts`
+    steps_per_second = speed / training.global_batch_size
+    steps = _steps_a_call(request, result.steps_per_epoch or 1, steps_per_second, on_host=on_host)
+    common: dict[str, Any] = {} if on_host else {"data_on_device": True}
+    common["steps_per_execution"] = steps
+    compilers = list(_COMPILERS[training.backend])
     has_replicas = placement is not None and placement.num_replicas > 1
-    lacks_xla = training.backend == "tensorflow" and (training.deterministic or has_replicas)
-    compilers = [one for one in _COMPILERS[training.backend] if not (one == "xla" and lacks_xla)]
-    return _distinct(
-        request,
-        [place | {"steps_per_execution": steps, "compiler": compiler} for compiler in compilers],
-    )
+    if is_tensorflow and (training.deterministic or has_replicas):
+        compilers.remove("xla")
+    return _distinct(request, [common | {"compiler": compiler} for compiler in compilers])
 
 
 def _steps_a_call(
@@ -127,46 +137,39 @@ def _steps_a_call(
 ) -> int:
     """Returns how many steps of a call to try."""
     backend = request.recipe.training.backend
-    if (
-        backend in ONE_STEP_A_CALL or backend == "jax"
-    ):  # where Keras does the steps of a call one by one
+    if backend in ONE_STEP_A_CALL or backend == "jax":  # Keras does its steps one by one there
         return 1
-    most = min(
-        steps_per_second * _EXECUTION_SECONDS,
-        _num_steps(request, per_epoch, steps_per_second) / _MIN_CALLS,
-    )
-    # On the host a call is not cut short: what does not divide an epoch would make it longer.
-    sizes = (
-        [size for size in range(1, _MAX_STEPS + 1) if per_epoch % size == 0] if on_host else _SIZES
-    )
-    return max(size for size in sizes if size <= max(1.0, min(most, per_epoch)))
-
-
-def _num_steps(request: RunRequest, per_epoch: int, steps_per_second: float) -> float:
-    """Returns how many steps the run itself would have after its warm-up, as asked for."""
+    # As the run itself would have after its warm-up.
     measurement = request.recipe.measurement
-    if not measurement.is_limited:
-        return request.recipe.training.epochs * per_epoch - measurement.warmup_steps
-    return min(measurement.steps or math.inf, (measurement.seconds or math.inf) * steps_per_second)
+    num_steps: float = request.recipe.training.epochs * per_epoch - measurement.warmup_steps
+    if measurement.is_limited:
+        limit_seconds = measurement.seconds or math.inf
+        num_steps = min(measurement.steps or math.inf, limit_seconds * steps_per_second)
+    most = min(steps_per_second * _EXECUTION_SECONDS, num_steps / _MIN_CALLS, per_epoch)
+    sizes: Iterable[int] = _SIZES
+    if on_host:
+        # There a call is not cut short: what does not divide an epoch would make it longer.
+        sizes = [size for size in range(1, _MAX_STEPS + 1) if per_epoch % size == 0]
+    return max(size for size in sizes if size <= max(1.0, most))
 
 
 def _distinct(request: RunRequest, wanted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the distinct changes to settings that the user has not set.
 
-    Values that the request has already are left out.
+    It leaves out values that the request has already.
     """
     training = request.recipe.training
-    found = []
     training = dataclasses.replace(training, compiler=training.compiler_used)
+    distinct = []
     for changes in wanted:
-        kept = {
-            key: value
-            for key, value in changes.items()
-            if f"training.{key}" not in request.overrides and getattr(training, key) != value
-        }
-        if kept and kept not in found:
-            found.append(kept)
-    return found
+        kept = {}
+        for key, value in changes.items():
+            is_set = f"training.{key}" in request.overrides
+            if not is_set and getattr(training, key) != value:
+                kept[key] = value
+        if kept and kept not in distinct:
+            distinct.append(kept)
+    return distinct
 
 
 def _shortened(request: RunRequest) -> RunRequest:

@@ -1,7 +1,4 @@
-"""Measuring processes forked from one that has imported the framework.
-
-The import takes seconds.
-"""
+"""Measuring processes forked from one that has imported the framework, which takes seconds."""
 
 import contextlib
 import json
@@ -13,7 +10,7 @@ import subprocess
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from tfbench.errors import MeasurementError, RecipeError
 from tfbench.machine import children
@@ -35,10 +32,8 @@ class Forker:
 
     There is one per backend and, for users' networks, one that imports everything.
 
-    Rounds sample what a process decides.
-
-    Setups of a round share what theirs has decided at its start: where memory lies, the seed of
-    hashes.
+    What a process decides at its start (where memory lies, the seed of hashes) is the same for all
+    setups of a round, and differs between rounds.
 
     Raises:
         RecipeError: TFBENCH_START is neither "own" nor "prepared".
@@ -50,7 +45,7 @@ class Forker:
             raise RecipeError(
                 f"{START_VARIABLE}: must be one of {', '.join(_STARTS)}. Received: '{self._start}'."
             )
-        self.told: set[str] = set()  # to the user: why runs are not forked
+        self.shown_reasons: set[str] = set()  # why runs are not forked
         self._turn: object = None
         self._links: dict[tuple[str, bool], socket.socket | None] = {}
         self._ends: list[Callable[[], object]] = []
@@ -72,7 +67,7 @@ class Forker:
             MeasurementError: It cannot be forked, as others of its kind are.
         """
         recipe = request.recipe
-        turn = round_of(request.tags) or (TRIAL_TAG in request.tags and "trials")
+        turn = round_of(request.tags) or TRIAL_TAG in request.tags
         if turn != self._turn:
             self.close()
             self._turn = turn
@@ -85,11 +80,11 @@ class Forker:
             )
         imported = (backend, recipe.is_users)
         link = self._links.get(imported)
-        if imported not in self._links or (
-            link and _is_readable(link)
-        ):  # of which nothing but its end comes
-            self._links[imported] = self._prepare(imported, settings, is_over)
-        return self._links[imported]
+        has_ended = link is not None and is_readable(link)  # nothing but its end comes from it
+        if has_ended or imported not in self._links:
+            link = self._prepare(imported, settings, is_over)
+            self._links[imported] = link
+        return link
 
     def close(self) -> None:
         """Ends the prepared processes; what they have forked goes on."""
@@ -104,13 +99,13 @@ class Forker:
         settings: Mapping[str, str | None],
         is_over: Callable[[], object],
     ) -> socket.socket | None:
-        """Starts a prepared process, and waits until it is ready.
+        """Starts a prepared process, and waits until it is ready; None if it fails.
 
-        What it fails at, a process of its own will tell.
+        A process of its own will then show why.
         """
         process, link = start_prepared(imported, settings)
         self._ends.append(weakref.finalize(self, _end_prepared, link, process))
-        while not _is_readable(link, _WAIT_SECONDS):
+        while not is_readable(link, _WAIT_SECONDS):
             if is_over():
                 return None
         return link if link.recv(_ANSWER_BYTES) else None
@@ -121,28 +116,29 @@ def start_prepared(
     settings: Mapping[str, str | None],
     environment: Mapping[str, str] | None = None,
 ) -> "tuple[subprocess.Popen[bytes], socket.socket]":
-    """Starts a prepared process.
+    """Starts a prepared process, and returns it with the link to it.
 
-    The other end of its link tells when it is ready, and when it has ended.
+    The link becomes readable when the process is ready, and when it has ended.
 
     Args:
         imported: The backend, and whether all that a user's network or data may need comes with it.
         settings: As of `children.start`, and so `environment`.
         environment: All of its variables but the settings; None: those of this process.
     """
+    backend, is_users = imported
     with contextlib.ExitStack() as undone:
-        link, other = map(
-            undone.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        )
-        process = children.start(
-            children.FORKS_MODULE,
-            [str(other.fileno()), imported[0], str(int(imported[1])), _ROOM],
-            output=subprocess.DEVNULL,
-            settings=settings,
-            environment=environment,
-            pass_fds=[other.fileno()],
-        )
-        other.close()
+        link, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        undone.enter_context(link)
+        with other:
+            number = other.fileno()
+            process = children.start(
+                children.FORKS_MODULE,
+                [str(number), backend, str(int(is_users)), _ROOM],
+                output=subprocess.DEVNULL,
+                settings=settings,
+                environment=environment,
+                pass_fds=[number],
+            )
         undone.pop_all()
     return process, link
 
@@ -153,7 +149,8 @@ def _end_prepared(link: socket.socket, process: "subprocess.Popen[bytes]") -> No
     process.wait()
 
 
-def _is_readable(file: socket.socket | int, seconds: float | None = 0.0) -> bool:
+def is_readable(file: socket.socket | int, seconds: float | None = 0.0) -> bool:
+    """Says whether there is something to read, and waits at most `seconds`; None: for ever."""
     poll = select.poll()
     poll.register(file, select.POLLIN)
     return bool(poll.poll(None if seconds is None else seconds * 1000))
@@ -178,44 +175,46 @@ class Forked:
         """
         self.returncode: int | None = None
         with contextlib.ExitStack() as undone:
-            self._teller, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            undone.callback(self._teller.close)
-            self._teller.settimeout(_ANSWER_SECONDS)
+            self._answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            undone.callback(self._answers.close)
+            self._answers.settimeout(_ANSWER_SECONDS)
             inside, outside = os.pipe()
             self.stdin = undone.enter_context(os.fdopen(outside, "wb"))
-            message = {
-                "path": str(path),
-                "folder": str(Path.cwd()),
-                "environment": dict(environment),
-            }
+            message = json.dumps(
+                {
+                    "path": str(path),
+                    "folder": str(Path.cwd()),
+                    "environment": dict(environment),
+                }
+            )
             try:
                 with theirs:
                     socket.send_fds(
-                        link,
-                        [json.dumps(message).encode()],
-                        [theirs.fileno(), inside, output.fileno()],
+                        link, [message.encode()], [theirs.fileno(), inside, output.fileno()]
                     )
-                answer, files, _, _ = socket.recv_fds(self._teller, _ANSWER_BYTES, 1)
+                answer, files, _, _ = socket.recv_fds(self._answers, _ANSWER_BYTES, 1)
             except OSError as error:
                 raise MeasurementError(f"the prepared process does not answer: {error}") from error
             finally:
                 os.close(inside)
-            told: dict[str, Any] = json.loads(answer or "{}")
+            report = json.loads(answer or "{}")
             if not files:
-                raise MeasurementError(told.get("problem", "the prepared process has ended"))
-            self.pid = told["pid"]
+                raise MeasurementError(report.get("problem", "the prepared process has ended"))
+            self.pid = report["pid"]
             self._pidfd = files[0]
             undone.pop_all()
 
     def poll(self) -> int | None:
         """Returns the exit code; None while it runs."""
-        if self.returncode is None and _is_readable(self._teller):
-            answer = self._teller.recv(_ANSWER_BYTES)
-            if not answer:  # who watched it was killed, so that nobody can tell how it ends
+        if self.returncode is None and is_readable(self._answers):
+            answer = self._answers.recv(_ANSWER_BYTES)
+            if answer:
+                self.returncode = json.loads(answer)["returncode"]
+            else:  # what watched it was killed, so that nobody would know how it ends
                 self._signal(signal.SIGKILL)
-                _is_readable(self._pidfd, None)
-            self.returncode = json.loads(answer)["returncode"] if answer else -signal.SIGKILL
-            self._teller.close()
+                is_readable(self._pidfd, None)
+                self.returncode = -signal.SIGKILL
+            self._answers.close()
             os.close(self._pidfd)
         return self.returncode
 
@@ -226,8 +225,10 @@ class Forked:
 
     def wait(self) -> int:
         """Waits for its end."""
-        while (returncode := self.poll()) is None:
-            _is_readable(self._teller, None)
+        returncode = self.poll()
+        while returncode is None:
+            is_readable(self._answers, None)
+            returncode = self.poll()
         return returncode
 
     def _signal(self, number: int) -> None:

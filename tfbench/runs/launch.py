@@ -1,6 +1,6 @@
-"""Starting what measures a run: one process; all workers that train together.
+"""Starting what measures a run.
 
-Or the one of them that is here.
+That is one process, all workers that train together, or the one of them that is here.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ Settings = Sequence[dict[str, str]]  # variables of each process that is started
 def prepare(request: RunRequest) -> tuple[RunRequest, Settings]:
     """Finds out what is to be started here.
 
-    The request then says who and where the workers are, if there are several.
+    The request that it returns names the workers and their addresses, if there are several.
 
     Raises:
         RecipeError: How many workers there are is not said.
@@ -65,15 +65,15 @@ def fork_or_start(
     forker: Forker | None,
     is_over: Callable[[], bool],
 ) -> Worker | Group:
-    """Has what measures forked where it can be, or starts it.
+    """Forks what measures where it can, or else starts it.
 
-    Warns once of each reason why it cannot.
+    It warns once of each reason why it cannot.
 
     Args:
         request: As of `start`.
         settings: As of `start`.
         journal_path: As of `start`.
-        observer: Told of it.
+        observer: Receives the stage and the warnings.
         forker: Has prepared processes; None: none.
         is_over: Whether nobody waits for the run any more.
 
@@ -86,8 +86,8 @@ def fork_or_start(
         link = forker.prepare(request, worker_variables(backend), is_over) if forker else None
         return start(request, settings, journal_path, link)
     except MeasurementError as error:
-        if forker and str(error) not in forker.told:
-            forker.told.add(str(error))
+        if forker and str(error) not in forker.shown_reasons:
+            forker.shown_reasons.add(str(error))
             observer.warning(f"not forked: {error}. Each run that cannot be forked is started.")
     return start(request, settings, journal_path)
 
@@ -114,19 +114,18 @@ def start(
     requests = []
     workers = []
     with contextlib.ExitStack() as undone:
-        for number, own in enumerate(settings):
-            each = dataclasses.replace(rank, index=rank.index + number)
-            requests.append(dataclasses.replace(request, worker_rank=each))
-            path = journal_path if number == 0 else worker_journal_path(journal_path, each.index)
+        for number, variables in enumerate(settings):
+            own_rank = dataclasses.replace(rank, index=rank.index + number)
+            own_request = dataclasses.replace(request, worker_rank=own_rank)
+            path = journal_path
             if number:
+                path = worker_journal_path(journal_path, own_rank.index)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with contextlib.closing(Journal(path)) as journal:
-                    journal.append("request", **request_fields(requests[-1]))
-            workers.append(
-                undone.enter_context(
-                    Worker(requests[-1], path, run_path=journal_path, settings=own)
-                )
-            )
+                    journal.append("request", **request_fields(own_request))
+            worker = Worker(own_request, path, run_path=journal_path, settings=variables)
+            requests.append(own_request)
+            workers.append(undone.enter_context(worker))
         undone.pop_all()
     return Group(workers, requests)
 
@@ -147,32 +146,31 @@ def divide_gpus(
         DeviceError: There are not enough, or each worker is to leave some out.
     """
     devices = parse_devices(config)
-    if not gpus or (devices and devices[0].kind == "cpu"):
-        if devices and devices[0].kind == "gpu" and num_workers > 1:
+    kind = devices[0].kind if devices else ""
+    if not gpus or kind == "cpu":
+        if kind == "gpu" and num_workers > 1:
             raise DeviceError(
                 f"devices: {num_workers} workers need GPUs of their own, and none is seen here."
             )
         return [{} for _ in range(num_workers)]
     are_named = bool(devices) and devices[0].index >= 0
-    each = len(devices) if are_named else max(1, len(gpus) // num_workers)
-    if are_named and {device.index for device in devices} != set(range(each)):
+    num_each = len(devices) if are_named else max(1, len(gpus) // num_workers)
+    if are_named and {device.index for device in devices} != set(range(num_each)):
         raise DeviceError(
             "devices: each worker numbers its GPUs from gpu:0. Received:"
             f" {', '.join(config.devices)}. Choose among the machine's GPUs with"
             " CUDA_VISIBLE_DEVICES."
         )
-    wanted = each * num_workers
-    if wanted > len(gpus) or (wanted < len(gpus) and not are_named):
+    num_wanted = num_each * num_workers
+    if num_wanted > len(gpus) or (num_wanted < len(gpus) and not are_named):
         raise DeviceError(
-            f"devices: {num_workers} workers with {count(each, 'GPU')} each take {wanted}, and"
-            f" {len(gpus)} can be seen here. Use --devices gpu:0 for one GPU per worker, or use"
+            f"devices: {num_workers} workers with {count(num_each, 'GPU')} each take {num_wanted},"
+            f" and {len(gpus)} can be seen here. Use --devices gpu:0 for one GPU per worker, or use"
             " another number of workers, or --devices cpu:0."
         )
     names = [gpu.uuid or str(index) for index, gpu in enumerate(gpus)]
-    return [
-        {"CUDA_VISIBLE_DEVICES": ",".join(names[index * each : (index + 1) * each])}
-        for index in range(num_workers)
-    ]
+    starts = range(0, num_wanted, num_each)
+    return [{"CUDA_VISIBLE_DEVICES": ",".join(names[at : at + num_each])} for at in starts]
 
 
 def require_gpus_in_use(request: RunRequest, num_workers: int = 1) -> None:
@@ -185,17 +183,14 @@ def require_gpus_in_use(request: RunRequest, num_workers: int = 1) -> None:
     Raises:
         DeviceError: One would: on TensorFlow, a worker takes one GPU.
     """
-    number = len(_list_visible_gpus())
-    asked = parse_devices(request.recipe.distribution)
-    if (
-        request.recipe.training.backend == "tensorflow"
-        and number > num_workers
-        and (not asked or asked[0].index < 0)
-    ):
+    num_gpus = len(_list_visible_gpus())
+    devices = parse_devices(request.recipe.distribution)
+    are_named = bool(devices) and devices[0].index >= 0
+    if request.recipe.training.backend == "tensorflow" and not are_named and num_gpus > num_workers:
         raise DeviceError(
-            f"devices: on TensorFlow a worker takes one GPU, and {number} can be seen here for"
-            f" {count(num_workers, 'worker')}. Start one for each (--workers {number}, if all are"
-            " on this machine), or name the one of each: --devices gpu:0."
+            f"devices: on TensorFlow a worker takes one GPU, and {num_gpus} can be seen here for"
+            f" {count(num_workers, 'worker')}. Start one for each (--workers {num_gpus}, if all"
+            " are on this machine), or name the one of each: --devices gpu:0."
         )
 
 
@@ -206,7 +201,7 @@ def _list_visible_gpus() -> tuple[Gpu, ...]:
 def _find_free_addresses(number: int) -> tuple[str, ...]:
     """Returns addresses of this machine at which nobody listens; soon after, somebody else may."""
     with contextlib.ExitStack() as stack:
-        bound = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in bound:
-            each.bind(("127.0.0.1", 0))
-        return tuple(f"127.0.0.1:{each.getsockname()[1]}" for each in bound)
+        listeners = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for listener in listeners:
+            listener.bind(("127.0.0.1", 0))
+        return tuple(f"127.0.0.1:{listener.getsockname()[1]}" for listener in listeners)

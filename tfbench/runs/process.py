@@ -1,13 +1,12 @@
 """The parent's side of a measuring process.
 
-Start it, follow its journal and the machine beside it, end it.
+It starts the process, follows its journal, watches the machine meanwhile, and ends it.
 """
 
 import contextlib
 import json
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -26,7 +25,7 @@ from tfbench.records import json_lines as record_lines
 from tfbench.records.journal import request_fields, work_folder
 from tfbench.records.json_lines import Follower, Record
 from tfbench.records.run import RunExit, RunRequest
-from tfbench.runs.forked import Forked
+from tfbench.runs.forked import Forked, is_readable
 from tfbench.schema import to_plain
 
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
@@ -50,7 +49,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
     once the pipe to its standard input is closed, however the parent ends.
     """
 
-    # why the run cannot go on although its process may; of one process, its end says all
+    # Why the run cannot go on although its process may. Of one process, its end says all.
     fault: RunExit | None = None
 
     def __init__(
@@ -72,15 +71,14 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
             settings: Environment variables of this process alone.
             link: To a prepared process that forks it; None: it is started.
         """
-        # from before its start to when `returncode` first told of its end
+        # From before its start to when `returncode` first showed its end.
         self.seconds: float | None = None
         self._follower = Follower(journal_path)
         self._watch = MachineWatch(journal_path)
         with contextlib.ExitStack() as undone:
             folder = Path(undone.enter_context(work_folder(run_path or journal_path)))
-            self._stderr = undone.enter_context(
-                tempfile.TemporaryFile(dir=folder)
-            )  # has no name to be deleted by
+            # It has no name to be deleted by.
+            self._stderr = undone.enter_context(tempfile.TemporaryFile(dir=folder))
             self._process = self._start(request, journal_path, folder, settings or {}, link)
             self._pidfd = _open_pidfd(self._process.pid)
             self._kept = undone.pop_all()
@@ -125,9 +123,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         if self._pidfd is None:
             time.sleep(seconds)
         else:
-            poll = select.poll()
-            poll.register(self._pidfd, select.POLLIN)
-            poll.poll(seconds * 1000)
+            is_readable(self._pidfd, seconds)
 
     def read(self) -> list[Record]:
         """Returns what was added to the journal since the last call."""
@@ -158,11 +154,10 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
 
     def stderr_tail(self) -> str:
         """Returns the last lines that the process, or the libraries in it, complained with."""
-        size = os.fstat(self._stderr.fileno()).st_size
-        text = os.pread(self._stderr.fileno(), _STDERR_BYTES, max(0, size - _STDERR_BYTES)).decode(
-            errors="replace"
-        )
-        lines = [line for line in text.strip().splitlines() if not _CHATTER.match(line)]
+        number = self._stderr.fileno()
+        start = max(0, os.fstat(number).st_size - _STDERR_BYTES)
+        text = os.pread(number, _STDERR_BYTES, start).decode(errors="replace").strip()
+        lines = [line for line in text.splitlines() if not _CHATTER.match(line)]
         return "\n".join(lines[-_STDERR_LINES:])
 
     def _start(
@@ -170,7 +165,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         request: RunRequest,
         journal_path: Path,
         folder: Path,
-        own: Mapping[str, str],
+        settings: Mapping[str, str],
         link: socket.socket | None,
     ) -> subprocess.Popen[bytes] | Forked:
         """Starts the process; what it needs for as long as it runs is in `folder`."""
@@ -179,27 +174,24 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         # All processes of the machine read the same monotonic clock, so that the worker knows what
         # its start took.
         self._launched_ns = time.perf_counter_ns()
-        request_path.write_text(
-            json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8"
-        )
-        # AutoGraph leaves files there.
-        settings = worker_variables(request.recipe.training.backend) | {
-            "TMPDIR": str(folder),
-            **own,
-        }
+        fields["launched_ns"] = self._launched_ns
+        request_path.write_text(json.dumps(fields), encoding="utf-8")
+        variables = worker_variables(request.recipe.training.backend)
+        variables["TMPDIR"] = str(folder)  # AutoGraph leaves files there
+        variables |= settings
         if link:
-            return Forked(link, request_path, self._stderr, children.environment_with(settings))
+            return Forked(link, request_path, self._stderr, children.environment_with(variables))
         return children.start(
             "tfbench.worker",
             [str(request_path)],
             stdin=subprocess.PIPE,
             output=self._stderr,
-            settings=settings,
+            settings=variables,
         )
 
 
 def _open_pidfd(pid: int) -> int | None:
-    """Returns a file that tells of a process's end; None where the system has none."""
+    """Returns a file that becomes readable when a process ends; None where there is none."""
     try:
         return os.pidfd_open(pid)
     except OSError:
@@ -215,16 +207,15 @@ def worker_variables(backend: str) -> dict[str, str | None]:
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0
         "CUBLAS_WORKSPACE_CONFIG": None,  # set with training.deterministic alone
         "KERAS_BACKEND": backend,
-        "grpc_proxy": (
-            ""
-        ),  # none: gRPC carries what workers exchange, and would send it through http_proxy
+        # None: gRPC carries what workers exchange, and would send it through http_proxy.
+        "grpc_proxy": "",
         "JAX_COMPILATION_CACHE_DIR": None,
         "JAX_ENABLE_X64": None,
         "KERAS_MAX_EPOCHS": None,
         "KERAS_MAX_STEPS_PER_EPOCH": None,
         "KERAS_TORCH_DEVICE": None,
         "NVIDIA_TF32_OVERRIDE": None,  # training.tensor_float_32 says whether there is any
-        "TF_CONFIG": None,  # who the workers are, each is told by its parent
+        "TF_CONFIG": None,  # each worker learns from its parent who the workers are
         "PYTHONUNBUFFERED": "1",
         "TORCHINDUCTOR_CACHE_DIR": None,
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
@@ -249,10 +240,7 @@ class MachineWatch:
         self._writing = threading.Lock()  # so that no line comes after the end
 
     def take_in(self, record: Record) -> None:
-        """Takes in a record of the worker.
-
-        It opens what there is to see, begins to look, or ends.
-        """
+        """Takes in a record of the worker, upon which it opens the counters, looks, or ends."""
         kind = record["kind"]
         if self._ends.is_set():
             return
@@ -273,9 +261,8 @@ class MachineWatch:
             self._ends.set()
         if self._thread:
             self._thread.join(_PATIENCE_SECONDS)
-            if (
-                self._thread.is_alive()
-            ):  # in the driver, which would not be closed any sooner than it answers
+            # It is in the driver, which would not be closed any sooner than it answers.
+            if self._thread.is_alive():
                 return
         if self._meter:
             self._meter.close()

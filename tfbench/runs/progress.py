@@ -18,41 +18,40 @@ class RunProgress:
         self._steps_per_epoch = result.steps_per_epoch or 1
         self._epochs_before = len(result.epochs)  # of the run that this one goes on from
         self._total_steps: int | None = None
-        if not recipe.measurement.is_limited:
-            self._total_steps = self._steps_per_epoch * (
-                recipe.training.epochs - self._epochs_before
-            )
-        elif recipe.measurement.steps:
-            self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
-        self._limit_seconds = recipe.measurement.seconds
-        # step and time before which the model was being compiled
+        measurement = recipe.measurement
+        if not measurement.is_limited:
+            num_epochs = recipe.training.epochs - self._epochs_before
+            self._total_steps = self._steps_per_epoch * num_epochs
+        elif measurement.steps:
+            self._total_steps = measurement.warmup_steps + measurement.steps
+        self._limit_seconds = measurement.seconds
+        # Step and time before which the model was being compiled.
         self._first: tuple[int, float] | None = None
 
     def advance(self, epoch: int, step: int, *, time_: float) -> TrainingProgress:
-        """Returns where the run is, of its own steps the last done.
+        """Returns where the run is.
 
-        `epoch` counts those of its predecessor, too.
+        Args:
+            epoch: Of the last step done, counted with those of the run's predecessor.
+            step: That step, counted within the run.
+            time_: When it was done, in seconds since 1970.
         """
         self._first = self._first or (step, time_)
         first_step, first_time = self._first
-        rate = (
-            (step - first_step) / (time_ - first_time)
-            if step > first_step and time_ > first_time
-            else None
-        )
+        rate = None
+        if step > first_step and time_ > first_time:
+            rate = (step - first_step) / (time_ - first_time)
         left = []
         if self._total_steps and rate:
             left.append(max(0.0, (self._total_steps - step) / rate))
         if self._limit_seconds:
             left.append(max(0.0, self._limit_seconds - (time_ - self._started_at)))
+        step_in_epoch = step - (epoch - 1 - self._epochs_before) * self._steps_per_epoch
         return TrainingProgress(
             step=step,
             total_steps=self._total_steps,
             epoch=epoch,
-            step_in_epoch=min(
-                step - (epoch - 1 - self._epochs_before) * self._steps_per_epoch,
-                self._steps_per_epoch,
-            ),
+            step_in_epoch=min(step_in_epoch, self._steps_per_epoch),
             steps_per_epoch=self._steps_per_epoch,
             steps_per_second=rate,
             seconds_left=min(left, default=None),

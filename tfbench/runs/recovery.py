@@ -29,14 +29,14 @@ from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.tracker import MakeTracker, Tracker
 
-# Each of which is a result, or tells of one.
+# Kinds of records that show a result to keep; a crash before the first step is one, too.
 _RESULTS = frozenset({"ready", "spans", "epoch", "failed", "exit", json_lines.UNREADABLE})
 _LOCK = ".recover.lock"  # keeps other processes from recovering or importing runs meanwhile
 _ELSEWHERE = "it may still be running on another machine; recover it there, or in an hour"
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class RecoveredRun:
     """What became of one run that was not wholly tracked, or was to be imported."""
 
@@ -55,8 +55,8 @@ def recover(
 ) -> list[RecoveredRun]:
     """Brings MLflow up to every journal that is not wholly sent and whose run is over.
 
-    A run that ended without a word is given its end: FINISHED or FAILED if the measuring process
-    noted so, else KILLED.
+    A run whose end was not written down gets one: FINISHED or FAILED if the measuring process noted
+    so, else KILLED.
 
     Args:
         store: Where the journals are.
@@ -74,7 +74,8 @@ def recover(
         sweep_log.remove_leftovers(store)
     if not store.journals.is_dir():
         return []
-    failed: dict[str, TrackingError] = {}  # by address: none that does not answer is asked twice
+    # By address: none that does not answer is asked twice.
+    failed: dict[str, TrackingError] = {}
 
     @functools.cache
     def open_tracker(tracking_uri: str, experiment: str) -> Tracker:
@@ -92,17 +93,18 @@ def recover(
 
     with locked(store.root / _LOCK):
         run_ids = store.run_ids() if of is None else of
-        entries = [
+        results = [
             _recover_one(store, run_id, open_tracker, everything=everything) for run_id in run_ids
         ]
-        found = [entry for entry in entries if entry]
-        if of is not None:
-            return found
-        left = {entry.id for entry in found if entry.status == "left"}
-        store.remove_leftovers(
-            lambda run_id: run_id not in left and not is_running(store.journals / f"{run_id}.jsonl")
-        )
-    return found
+        entries = [result for result in results if result]
+        if of is None:
+            left = {entry.id for entry in entries if entry.status == "left"}
+            store.remove_leftovers(
+                lambda run_id: (
+                    run_id not in left and not is_running(store.journals / f"{run_id}.jsonl")
+                )
+            )
+    return entries
 
 
 def _recover_one(
@@ -115,48 +117,37 @@ def _recover_one(
             return None
         if b"\n" not in read_regular_file(path) and not files_folder(path).exists():
             if is_running(path) is not False:
-                return RecoveredRun(id=run_id, status="left", message="it is just starting")
+                return RecoveredRun(run_id, "left", "it is just starting")
             return _discard(store, run_id)
         records = read_records(path)
         result = read_result(path, records)  # before anything is taken from a record
         if is_running(path):
-            return RecoveredRun(id=run_id, status="left", message="it is still running")
+            return RecoveredRun(run_id, "left", "it is still running")
         if may_be_running(path, records):
-            return RecoveredRun(id=run_id, status="left", message=_ELSEWHERE)
-        if not _is_kept(records):
+            return RecoveredRun(run_id, "left", _ELSEWHERE)
+        kinds = {record["kind"] for record in records}
+        if "rejected" in kinds or kinds.isdisjoint(_RESULTS):
             return _discard(store, run_id)
         if result.exit is None:
             _write_end(path, result, records)
             result = read_result(path)
         state = state or store.default_state
         tracked = open_tracker(state.tracking_uri, state.experiment).project(run_id)
-        message = (
-            f"{result.status}: {result.exit.reason}"
-            if result.exit and result.exit.reason
-            else result.status
-        )
-        return RecoveredRun(id=run_id, status="recovered", message=message, tracked=tracked)
-    # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
+        message: str = result.status
+        if result.exit and result.exit.reason:
+            message = f"{message}: {result.exit.reason}"
+        return RecoveredRun(run_id, "recovered", message, tracked)
+    except TfbenchError as error:
+        return RecoveredRun(run_id, "failed", str(error))
+    # Whatever is in a journal, and whatever cannot be drawn of it, must not stop the others.
     except Exception as error:
-        message = (
-            str(error)
-            if isinstance(error, TfbenchError)
-            else f"{path}: {type(error).__name__}: {error}"
-        )
-        return RecoveredRun(id=run_id, status="failed", message=message)
-
-
-def _is_kept(records: Sequence[Record]) -> bool:
-    """Says whether a run left a result; a crash before the first step is one, too."""
-    told = {record["kind"] for record in records}
-    return "rejected" not in told and not told.isdisjoint(_RESULTS)
+        message = f"{path}: {type(error).__name__}: {error}"
+        return RecoveredRun(run_id, "failed", message)
 
 
 def _discard(store: Store, run_id: str) -> RecoveredRun:
     store.discard(run_id)
-    return RecoveredRun(
-        id=run_id, status="discarded", message="it ended before anything was measured"
-    )
+    return RecoveredRun(run_id, "discarded", "it ended before anything was measured")
 
 
 def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:
@@ -190,31 +181,27 @@ def import_journals(
     Raises:
         TrackingError: A file is no whole journal, or the store cannot be written to.
     """
-    found = [_read_run(path) for path in paths]
-    for result in found:
+    results = list(map(_read_run, paths))
+    for result in results:
         store.journal_path(result.request.run_id)  # rejects an id that would lead out of the store
-    known = set(store.run_ids())
-    entries = dict[str, RecoveredRun]()
-    for path, result in zip(paths, found, strict=True):
+    stored_ids = set(store.run_ids())
+    entries = {}
+    for path, result in zip(paths, results, strict=True):
         run_id = result.request.run_id
         if result.exit is None:
-            entries[run_id] = RecoveredRun(id=run_id, status="left", message=_NO_END)
-        elif run_id in known:
-            entries.setdefault(
-                run_id,
-                RecoveredRun(id=run_id, status="known", message="it is in the store already"),
-            )
-        else:
+            entries[run_id] = RecoveredRun(run_id, "left", _NO_END)
+        elif run_id not in stored_ids:
             _copy(path, run_id, store, state)
-            known.add(run_id)
-            entries[run_id] = RecoveredRun(id=run_id, status="imported", message=result.status)
+            stored_ids.add(run_id)
+            entries[run_id] = RecoveredRun(run_id, "imported", result.status)
+        elif run_id not in entries:
+            entries[run_id] = RecoveredRun(run_id, "known", "it is in the store already")
     copied = [run_id for run_id, entry in entries.items() if entry.status == "imported"]
     if make_tracker and copied:
         for entry in recover(store, make_tracker, of=copied):
-            is_tracked = entry.status == "recovered"
-            entries[entry.id] = (
-                dataclasses.replace(entry, status="imported") if is_tracked else entry
-            )
+            if entry.status == "recovered":
+                entry = dataclasses.replace(entry, status="imported")
+            entries[entry.id] = entry
     return list(entries.values())
 
 

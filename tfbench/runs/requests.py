@@ -23,15 +23,19 @@ from tfbench.tags import RESUMED_FROM_TAG, SERIES_TAGS
 # stopped.
 CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
 # What has an option of its own in the command line, or a parameter of its own in Python.
-_OPTIONS = {
-    "training": ("backend", "global_batch_size", "epochs", "seed"),
-    "distribution": ("strategy", "devices"),
-    "dataset": ("data",),
-    "measurement": ("steps", "seconds"),
-    "output": ("checkpoint_every_epochs", "saves_model"),
+KEYS = {
+    "backend": "training.backend",
+    "global_batch_size": "training.global_batch_size",
+    "epochs": "training.epochs",
+    "seed": "training.seed",
+    "strategy": "distribution.strategy",
+    "devices": "distribution.devices",
+    "data": "dataset.data",
+    "steps": "measurement.steps",
+    "seconds": "measurement.seconds",
+    "checkpoint_every_epochs": "output.checkpoint_every_epochs",
+    "saves_model": "output.saves_model",
 }
-KEYS = {name: f"{section}.{name}" for section, names in _OPTIONS.items() for name in names}
-# A run that goes on is none of the series that its predecessor was of.
 
 
 def new_request(
@@ -122,9 +126,7 @@ def with_training(request: RunRequest, **changes: Any) -> RunRequest:
 
 
 def series_request(request: RunRequest, *, suffix: str, tags: Mapping[str, str]) -> RunRequest:
-    """Builds the request of one run of a series.
-
-    The same as `request`, with an id and a time of its own.
+    """Builds the request of one run of a series: `request` with an id and a time of its own.
 
     Args:
         request: What every run of the series is.
@@ -149,16 +151,16 @@ def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
         RecipeError: It would train as no such profile can tell.
     """
     training = request.recipe.training
-    if profile.kind == "trace" and (
-        reason := why_untraceable(training.backend, training.compiler_used)
-    ):
-        raise RecipeError(f"--trace: {reason}")
+    suffix = "profile"
+    if profile.kind == "trace":
+        suffix = "trace"
+        if reason := why_untraceable(training.backend, training.compiler_used):
+            raise RecipeError(f"--trace: {reason}")
     if training.data_on_device:
         raise RecipeError(
             "training.data_on_device: must be false for a profile, which takes the step apart as"
             " `fit` does it. Received: true. Measure its effect with `tfbench run --fast`."
         )
-    suffix = "trace" if profile.kind == "trace" else "profile"
     return dataclasses.replace(series_request(request, suffix=suffix, tags={}), profile=profile)
 
 
@@ -209,13 +211,16 @@ def resumed_request(
             f"run {old.run_id}: all of its {recipe.training.epochs} epochs are done. "
             f"Use a larger number, such as --epochs {done + recipe.training.epochs}."
         )
+    if data_dir is None and old.data_dir:
+        data_dir = Path(old.data_dir)
     request = new_request(
         recipe,
         name=name or old.name,
-        data_dir=data_dir or (Path(old.data_dir) if old.data_dir else None),
+        data_dir=data_dir,
         overrides=dict.fromkeys((*old.overrides, *overrides)),
         allows_code=allows_code,
     )
+    # It is none of the series that its predecessor was of.
     tags = {name: value for name, value in old.tags.items() if name not in SERIES_TAGS}
     return dataclasses.replace(request, tags=tags | {RESUMED_FROM_TAG: old.run_id}, resume=resume)
 
@@ -228,26 +233,27 @@ def new_id() -> str:
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
     folder = files_folder(journal_path) / CHECKPOINTS
     old = previous.request
-    found = list_checkpoints(folder)
-    known = {epoch: path for epoch, path in found.items() if epoch <= len(previous.epochs)}
-    if old.resume and not known and previous.checkpoint_epoch is None:
+    checkpoints = list_checkpoints(folder)
+    recorded = {epoch: path for epoch, path in checkpoints.items() if epoch <= len(previous.epochs)}
+    if old.resume and not recorded and previous.checkpoint_epoch is None:
         return old.resume  # it ended before a checkpoint of its own
-    if not found:
+    if not checkpoints:
         raise UnknownNameError(
             f"{folder}: no checkpoint to resume from. A run leaves one every N epochs with"
             " --checkpoint-every N, unless it is limited by --steps or --seconds; `tfbench export`"
             " leaves checkpoints where they are."
         )
-    epoch, path = max((known or found).items())
-    if epoch > len(
-        previous.epochs
-    ):  # the machine stopped before the last lines of the journal were on its disk
+    if not recorded:  # the machine stopped before the end of the journal was on its disk
+        path = checkpoints[max(checkpoints)]
         raise RecipeError(
             f"run {old.run_id}: its journal ends before the checkpoint {path}, and none is older."
             " Start a new run."
         )
+    epoch = max(recorded)
     return ResumePoint(
-        run_id=old.run_id, checkpoint=str(path.absolute()), epochs=previous.epochs[:epoch]
+        run_id=old.run_id,
+        checkpoint=str(recorded[epoch].absolute()),
+        epochs=previous.epochs[:epoch],
     )
 
 
@@ -259,7 +265,7 @@ def _absolute(folder: Path) -> str:
 
 
 def _describe_network(model: ModelConfig) -> str:
-    """Says what tells networks of one recipe apart."""
+    """Returns what distinguishes networks of one recipe, for the name of a run."""
     options = model.options
     if registry.is_code(model.name):
         return model.name.partition(":")[2]

@@ -1,11 +1,11 @@
-"""A run: what it may take and what came of it.
+"""A run: what it may take, what came of it, and how a store's runs are read.
 
-The runs of a store, one as a whole and all as plain rows.
+One is read as a whole; all are listed as plain rows.
 """
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
@@ -20,24 +20,23 @@ from tfbench.tracking.run_files import list_files
 
 # Of a run as a plain row; `created` in seconds since 1970, UTC.
 _ROW = (
-    *(
-        "run_id",
-        "name",
-        "recipe",
-        "created",
-        "status",
-        "reason",
-        "setup",
-        "strategy",
-        "devices",
-        "hardware",
-    ),
-    *("is_synthetic", "profile", "warnings"),
+    "run_id",
+    "name",
+    "recipe",
+    "created",
+    "status",
+    "reason",
+    "setup",
+    "strategy",
+    "devices",
+    "hardware",
+    "is_synthetic",
+    "profile",
+    "warnings",
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class RunLimits:
+class RunLimits(NamedTuple):
     """What the measuring process may take before it is ended; None: as much as it needs."""
 
     timeout_seconds: float | None = None  # from its start on
@@ -49,10 +48,7 @@ NO_LIMITS = RunLimits()
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Run:
-    """A run that was measured, whole or in part.
-
-    What was read, what was made of it, and where it is.
-    """
+    """A run that was measured, whole or in part, with its figures and where it is."""
 
     result: RunResult
     summary: Summary
@@ -123,7 +119,7 @@ class Run:
 def read_stored(store: Store, token: str) -> Run:
     """Reads a run as far as its journal goes.
 
-    One that is over, although nobody wrote down its end, has the likely one.
+    A run that is over although nobody wrote down its end gets the likely one.
 
     Args:
         store: Where it is.
@@ -174,16 +170,13 @@ def list_rows(store: Store, *, recipe: str | None = None) -> list[dict[str, Any]
         ("training.global_batch_size"). Last those that cannot be read: of the status UNREADABLE,
         with why under "reason".
     """
-    found, unreadable = read_briefs(store, store.run_ids())
-    briefs = sorted(
-        (brief for brief in found if recipe in (None, brief.recipe)),
-        key=lambda brief: brief.created,
-    )
-    damaged = [
-        {"run_id": run_id, "status": "UNREADABLE", "reason": why}
-        for run_id, why in unreadable.items()
-    ]
-    return [*map(_row, briefs), *damaged]
+    briefs, unreadable = read_briefs(store, store.run_ids())
+    briefs = [brief for brief in briefs if recipe in (None, brief.recipe)]
+    briefs.sort(key=lambda brief: brief.created)
+    rows = list(map(_row, briefs))
+    for run_id, reason in unreadable.items():
+        rows.append({"run_id": run_id, "status": "UNREADABLE", "reason": reason})
+    return rows
 
 
 def _row(brief: RunBrief) -> dict[str, Any]:

@@ -51,10 +51,10 @@ def open_maker(
     experiment: str | None,
     before: TrackingState | None = None,
 ) -> RunMaker:
-    """Returns what makes runs, kept in a store and tracked where it was told.
+    """Returns what makes runs, kept in a store and tracked in one place.
 
-    What is to go on, a run or a sweep, was tracked `before`; that holds unless another place is
-    `named`.
+    A run or a sweep that goes on was tracked `before`, and is tracked there again unless another
+    place is `named`.
 
     Raises:
         TrackingError: What the user named can be no address.
@@ -71,22 +71,21 @@ def open_maker(
 
 
 def find_earlier_place(store: Store, request: RunRequest) -> TrackingState | None:
-    """Returns where the run is tracked that a request goes on with, if it goes on with one."""
+    """Returns where the predecessor of a run is tracked, if it goes on with one."""
     return store.read_state(request.resume.run_id) if request.resume else None
 
 
 def server_of(state: TrackingState | None, store: Store) -> str | None:
-    """Returns the address at which a run is tracked.
-
-    None where that is the store's own database.
-    """
-    return None if state is None or state.tracking_uri == store.tracking_uri else state.tracking_uri
+    """Returns the address at which a run is tracked; None for the store's own database."""
+    if state is None or state.tracking_uri == store.tracking_uri:
+        return None
+    return state.tracking_uri
 
 
 def open_tracker(
     tracking_uri: str, experiment: str, store: Store, named: str | None = None
 ) -> Tracker:
-    """Returns a tracker of an MLflow experiment; nothing is asked of it yet.
+    """Returns a tracker of an MLflow experiment, which does not connect yet.
 
     Args:
         tracking_uri: Its address, which may stand in the store.

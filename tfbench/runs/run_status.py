@@ -1,6 +1,6 @@
-"""How a run ends: requests to stop.
+"""How a run ends: requests to stop, and what is known of its end.
 
-And its end as told by its process, by how that ended, or by its silence.
+Its process wrote it down, or how the process ended shows it, or its silence does.
 """
 
 import signal
@@ -19,7 +19,7 @@ _SILENT = "the process that tracked it and the worker ended without a word"
 def was_cut_short(status: str, reason: str) -> bool:
     """Says whether a run was cut short by the end of what made it.
 
-    Limits and faults of its own do not count.
+    One that a limit or a fault of its own ended was not.
     """
     return status == "KILLED" and reason.startswith((INTERRUPTED, _SILENT))
 
@@ -35,48 +35,44 @@ def describe_exit(
         stopped_by: Why the parent stopped it; "" if it did not.
         stderr_tail: Shown where the process left no other reason.
     """
-    told = _told_by_worker(result)
-    if told and (told.status == "FINISHED" or not stopped_by):
-        return told
+    written_end = _read_end(result)
+    if written_end and (written_end.status == "FINISHED" or not stopped_by):
+        return written_end
     if stopped_by:
         return RunExit(status="KILLED", reason=stopped_by)
     return describe_return(returncode, stderr_tail, "the measuring process")
 
 
 def describe_return(returncode: int, stderr_tail: str, who: str) -> RunExit:
-    """Says how a process ended that left no word of it in its journal.
+    """Says how a process ended that wrote nothing about it into its journal.
 
     `who` is what it is called.
     """
     if returncode == ExitCode.INTERRUPTED:
         return RunExit(status="KILLED", reason=f"{who} was asked to stop, by another process")
+    how = f"ended with exit code {returncode}"
     if returncode < 0:
         name = signal.Signals(-returncode).name
         if name in ("SIGKILL", "SIGTERM"):
             cause = "; the system does this when memory runs out" if name == "SIGKILL" else ""
             return RunExit(status="KILLED", reason=f"{who} was killed by {name}{cause}")
-        return RunExit(status="FAILED", reason=f"{who} crashed with {name}. {stderr_tail}".strip())
-    return RunExit(
-        status="FAILED", reason=f"{who} ended with exit code {returncode}. {stderr_tail}".strip()
-    )
+        how = f"crashed with {name}"
+    return RunExit(status="FAILED", reason=f"{who} {how}. {stderr_tail}".strip())
 
 
 def deduce_exit(result: RunResult) -> RunExit:
-    """Says how a run ended of which there is the journal alone: nobody is left to ask.
+    """Says how a run ended of which only the journal is left.
 
     Args:
         result: What the journal holds, in which there is no end.
     """
-    return _told_by_worker(result) or RunExit(
+    return _read_end(result) or RunExit(
         status="KILLED", reason=f"{_SILENT}: killed, or the machine stopped"
     )
 
 
-def _told_by_worker(result: RunResult) -> RunExit | None:
-    """Returns the end that the measuring process wrote down itself; None.
-
-    It did not come to that.
-    """
+def _read_end(result: RunResult) -> RunExit | None:
+    """Returns the end that the measuring process wrote down itself; None if it wrote none."""
     if result.stage == "finished":
         return RunExit(status="FINISHED", reason=result.stop_reason or "")
     if result.error is not None:
@@ -105,10 +101,9 @@ class StopSignals:
             return self
         # What the caller had ignored stays so: nohup ignores SIGHUP, a shell SIGINT for what runs
         # in the background.
-        heard = [
-            number for number in self._SIGNALS if signal.getsignal(number) is not signal.SIG_IGN
-        ]
-        self._previous = {number: signal.signal(number, self._note) for number in heard}
+        for number in self._SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,11 +1,8 @@
-"""Runs one after another.
+"""Runs one after another: the loop that makes them, and repeats of one run."""
 
-The loop that makes them, and repeats of one run with what they have in common.
-"""
-
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tfbench.analysis.comparison.equality import BUILT, find_unequal
 from tfbench.analysis.comparison.intervals import RepeatsSummary, find_spreads, log_interval
@@ -25,12 +22,8 @@ DEFAULT_MAX_REPEATS = 20
 Execute = Callable[[RunRequest, str], Run]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class SeriesRun:
-    """One run of a series.
-
-    What was measured, or why it was rejected, in which case nothing of it is stored.
-    """
+class SeriesRun(NamedTuple):
+    """One run of a series: what was measured, or why it was rejected and not stored."""
 
     request: RunRequest
     outcome: Run | None = None
@@ -48,8 +41,7 @@ class SeriesRun:
         return self.outcome.samples_per_second if self.outcome else None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class RunSeries:
+class RunSeries(NamedTuple):
     """The runs of a series, in their order."""
 
     runs: tuple[SeriesRun, ...]
@@ -82,7 +74,7 @@ def make_runs(
     next_run: NextRun,
     execute: Execute,
     *,
-    tell: Callable[[SeriesRun], None] = lambda run: None,
+    report: Callable[[SeriesRun], None] = lambda run: None,
     ends_all: Callable[[TfbenchError, Sequence[SeriesRun]], bool] = lambda error, done: not done,
 ) -> RunSeries:
     """Makes runs one after another.
@@ -92,7 +84,7 @@ def make_runs(
     Args:
         next_run: Says what comes next.
         execute: Makes one run.
-        tell: Told of each run that is over.
+        report: Receives each run that is over.
         ends_all: Says of an error, and the runs done before it, whether it is raised; by default
             that of the first run.
 
@@ -102,10 +94,9 @@ def make_runs(
     runs: list[SeriesRun] = []
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
         was_interrupted = False
-        while not was_interrupted and (following := next_run(runs)):
-            if (
-                was_interrupted := stop.received is not None
-            ):  # while it was found out what comes next
+        while following := next_run(runs):
+            if stop.received:  # while `next_run` looked for what follows
+                was_interrupted = True
                 break
             request, label = following
             start = time.monotonic()
@@ -121,18 +112,16 @@ def make_runs(
                 rejection = str(error)
             if outcome or not was_interrupted:
                 seconds = time.monotonic() - start
-                runs.append(
-                    SeriesRun(
-                        request=request, outcome=outcome, rejection=rejection, seconds=seconds
-                    )
-                )
-                tell(runs[-1])
-            was_interrupted = was_interrupted or stop.received is not None
-    return RunSeries(runs=tuple(runs), was_interrupted=was_interrupted)
+                run = SeriesRun(request, outcome, rejection, seconds)
+                runs.append(run)
+                report(run)
+            if was_interrupted or stop.received:
+                was_interrupted = True
+                break
+    return RunSeries(tuple(runs), was_interrupted)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class RepeatPlan:
+class RepeatPlan(NamedTuple):
     """How often to repeat a run.
 
     With `precision`, runs are added from `num` on until the half-width of the interval of
@@ -174,12 +163,9 @@ def repeat_run(
             return None
         number = len(done) + 1
         total = plan.num if number <= plan.num else f"{plan.max_num} at most"
-        varies = plan.varies_seed and number > 1
-        seeded = (
-            with_training(request, seed=request.recipe.training.seed + number - 1)
-            if varies
-            else request
-        )
+        seeded = request
+        if plan.varies_seed and number > 1:
+            seeded = with_training(request, seed=request.recipe.training.seed + number - 1)
         tags = {GROUP_TAG: group, REPEAT_TAG: str(number)}
         return series_request(seeded, suffix=f"r{number}", tags=tags), f"repeat {number} of {total}"
 
@@ -188,9 +174,14 @@ def repeat_run(
 
 
 def _require_alike(done: Sequence[SeriesRun]) -> None:
-    results = [run.outcome.result for run in done if run.outcome and run.is_finished]
-    differences = find_unequal(results[0], results[-1]) if results else ()
-    if names := [one.name for one in differences if one.name in BUILT]:
+    """Checks that the network of the last run is that of the first."""
+    outcomes = [run.outcome for run in done if run.outcome]
+    finished = [run for run in outcomes if run.is_finished]
+    if not finished:
+        return
+    differences = find_unequal(finished[0].result, finished[-1].result)
+    names = [difference.name for difference in differences if difference.name in BUILT]
+    if names:
         raise ComparisonError(
             f"the network or its data changed while it was repeated: {', '.join(names)}. Start"
             " again; the runs are stored, and `tfbench runs` lists them."
@@ -210,14 +201,15 @@ def _is_enough(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
 
 
 def _is_precise(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
-    interval = log_interval([speed for run in done if (speed := run.samples_per_second)])
+    speeds = [run.samples_per_second or 0.0 for run in done]
+    interval = log_interval([speed for speed in speeds if speed])
     if plan.precision is None or interval is None or interval.num < plan.num:
         return False
     return interval.relative_half_width < plan.precision
 
 
 def _summarize(group: str, plan: RepeatPlan, series: RunSeries) -> RepeatsSummary:
-    finished = [run.outcome for run in series.runs if run.outcome and run.is_finished]
+    finished = [run for run in series.outcomes if run.is_finished]
     return RepeatsSummary(
         group=group,
         num=len(series.runs),

@@ -1,6 +1,6 @@
 """One run from request to stored result.
 
-The measuring process, an observer and the tracker brought together.
+It brings the measuring process, an observer and the tracker together.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from tfbench.errors import (
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.records.json_lines import Record
 from tfbench.records.observer import Observer
-from tfbench.records.run import RunRequest, TrackedRun
+from tfbench.records.run import RunRequest
 from tfbench.records.run_folder import worker_journal_path
 from tfbench.runs.forked import Forker
 from tfbench.runs.group import Group
@@ -83,9 +83,8 @@ def execute_run(
         def is_over() -> bool:
             return stop.received is not None or time.monotonic() > latest
 
-        update = (
-            tracker.begin("prepare") if tracker else Future[Any]()
-        )  # as the framework is imported
+        # MLflow is imported while the framework is.
+        update = tracker.begin("prepare") if tracker else Future[Any]()
         try:
             started = fork_or_start(request, settings, journal.path, observer, forker, is_over)
         except OSError as error:
@@ -95,7 +94,7 @@ def execute_run(
                 f"the measuring process cannot be started: {error.strerror}{where}."
             ) from error
         with started as worker:
-            server = None if state.tracking_uri == store.tracking_uri else state.tracking_uri
+            server = "" if state.tracking_uri == store.tracking_uri else state.tracking_uri
             run = _Run(request, tracker, update, observer, worker, stop, limits, server)
             rejection = run.follow()
             if rejection is None:
@@ -107,10 +106,9 @@ def execute_run(
 @contextlib.contextmanager
 def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> Iterator[Journal]:
     """Begins a run's journal, and holds the run's lock until all of it is stored."""
-    path = worker_journal_path(
-        store.create_journal(request.run_id),
-        request.worker_rank.index if request.worker_rank else 0,
-    )
+    path = store.create_journal(request.run_id)
+    if request.worker_rank:
+        path = worker_journal_path(path, request.worker_rank.index)
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,98 +135,53 @@ class _Run:
     worker: Worker | Group
     stop: StopSignals
     limits: RunLimits
-    server: str | None  # None: it is tracked in the store's own database
+    server: str  # "": it is tracked in the store's own database
     exceeded: str = ""  # what of the limits, in words
     has_begun: bool = False
     progress: RunProgress | None = None
     tracking_problem: str | None = None
-
-    def __post_init__(self) -> None:
-        self.replay = Replay()
-        self.replay.apply(
-            {"kind": "request", "time": self.request.created, **request_fields(self.request)}
-        )
+    replay: Replay = dataclasses.field(default_factory=Replay)  # of the worker's journal
 
     def follow(self) -> TfbenchError | None:
         """Follows the journal to the end of the worker.
 
         Returns why nothing came of the run, if nothing did.
         """
-        asked_to_stop_at: float | None = None
+        asked_to_stop_at = math.inf
         while True:
-            returncode = (
-                self.worker.returncode
-            )  # before reading, so that nothing written before the end is missed
-            rejection = self._take_in(self._read())
-            if rejection or returncode is not None:
-                return rejection or self._interruption()
+            # Before reading, so that nothing written before the end is missed.
+            returncode = self.worker.returncode
+            if rejection := self._take_in(self._read()):
+                return rejection
+            if returncode is not None:
+                return self._interruption()
             self._note_tracking()
-            self.exceeded = self.exceeded or self._find_exceeded()
-            fault = self.worker.fault
-            cause = (
-                self.stop.received.name
-                if self.stop.received
-                else self.exceeded or (fault and fault.reason)
-            )
-            if cause and asked_to_stop_at is None:
+            cause = self._find_cause_to_stop()
+            if cause and asked_to_stop_at == math.inf:
                 self.observer.stage(f"stopping ({cause})")
                 self.worker.terminate()
                 asked_to_stop_at = time.monotonic()
-            if asked_to_stop_at is not None and time.monotonic() - asked_to_stop_at > STOP_SECONDS:
+            if time.monotonic() - asked_to_stop_at > STOP_SECONDS:
                 self.worker.kill()
             self.worker.wait(POLL_SECONDS if self.has_begun else READY_SECONDS)
 
     def conclude(self, journal: Journal, store: Store) -> Run:
         """Records how the run ended, and brings store and tracker up to date.
 
-        The latter as `_wait_for` says.
+        It waits for the tracker as `_wait_for` says.
         """
-        result = self.replay.result()
-        stopped_by = (
-            f"{INTERRUPTED} {self.stop.received.name}" if self.stop.received else self.exceeded
-        )
-        returncode = self.worker.returncode or 0
-        tail = self.worker.stderr_tail()
-        fault = self.worker.fault
-        end = describe_exit(result, returncode, stopped_by=stopped_by, stderr_tail=tail)
-        # One that failed had not finished, and what it says may hold for all.
-        if fault and not stopped_by and (end.status != "FINISHED" or fault.status == "FAILED"):
-            end = fault
-        record = {"status": end.status, "reason": end.reason, "worker_seconds": self.worker.seconds}
-        self.replay.apply({"kind": "exit", "time": time.time(), **record})
-        problems = []
-        try:
-            with contextlib.suppress(DiskFullError):  # written all the same
-                journal.append("exit", **record)
-                if end.status == "FINISHED" and (returncode or fault):
-                    ended = fault or describe_return(returncode, tail, "the measuring process")
-                    why = shorten(stopped_by or ended.reason, 400)
-                    journal.append(
-                        "note",
-                        text=f"after the measurement, where a last check may be missing: {why}",
-                    )
-            journal.sync()
-            journal.close()
-            for added in (
-                self.worker.read()
-            ):  # a line that the worker was at when it was killed, and the end
-                self.replay.apply(added)
-        except OSError as error:
-            problems.append(
-                f"{journal.path}: the end of the run could not be written: {error.strerror}."
-            )
+        problems = self._write_end(journal)
         result = self.replay.result()
         summary = summarize_run(result)
         if journal.path.parent == store.journals:
             with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
                 write_brief(result, summary, journal.path)
         self.observer.stage("storing the run")
-        tracked: TrackedRun | None = None
+        tracked = None
         if self.tracker:
             self.update = self.tracker.begin("project", self.request.run_id)
-            if problem := self._wait_for(
-                self.tracker, SERVER_SECONDS if self.server else STORE_SECONDS
-            ):
+            patience_seconds = SERVER_SECONDS if self.server else STORE_SECONDS
+            if problem := self._wait_for(self.tracker, patience_seconds):
                 problems.append(f"not tracked: {problem}")
             else:
                 tracked = self.update.result()
@@ -243,26 +196,68 @@ class _Run:
         self.observer.finish(run)
         return run
 
+    def _write_end(self, journal: Journal) -> list[str]:
+        """Records how the run ended. Returns what could not be written, in words."""
+        stopped_by = self.exceeded
+        if self.stop.received:
+            stopped_by = f"{INTERRUPTED} {self.stop.received.name}"
+        returncode = self.worker.returncode or 0
+        tail = self.worker.stderr_tail()
+        fault = self.worker.fault
+        end = describe_exit(
+            self.replay.result(), returncode, stopped_by=stopped_by, stderr_tail=tail
+        )
+        # A worker that failed had not finished, and what it says may hold for all.
+        if fault and not stopped_by and (end.status != "FINISHED" or fault.status == "FAILED"):
+            end = fault
+        record = {"status": end.status, "reason": end.reason, "worker_seconds": self.worker.seconds}
+        self.replay.apply({"kind": "exit", "time": time.time(), **record})
+        try:
+            with contextlib.suppress(DiskFullError):  # written all the same
+                journal.append("exit", **record)
+                if end.status == "FINISHED" and (returncode or fault):
+                    ended = fault or describe_return(returncode, tail, "the measuring process")
+                    why = shorten(stopped_by or ended.reason, 400)
+                    text = f"after the measurement, where a last check may be missing: {why}"
+                    journal.append("note", text=text)
+            journal.sync()
+            journal.close()
+            # The end, and a line that the worker was at when it was killed.
+            for added in self.worker.read():
+                self.replay.apply(added)
+        except OSError as error:
+            return [f"{journal.path}: the end of the run could not be written: {error.strerror}."]
+        return []
+
+    def _find_cause_to_stop(self) -> str:
+        """Says why the worker is to end now; "" if it may go on."""
+        self.exceeded = self.exceeded or self._find_exceeded()
+        if self.stop.received:
+            return self.stop.received.name
+        if self.worker.fault and not self.exceeded:
+            return self.worker.fault.reason
+        return self.exceeded
+
     def _find_exceeded(self) -> str:
         """Says which limit the measuring process has gone beyond, and how to raise it.
 
-        "" if none.
+        It is "" if there is none.
         """
-        limits = self.limits
-        if limits.timeout_seconds is not None and self.worker.age_seconds > limits.timeout_seconds:
+        limit_seconds = self.limits.timeout_seconds
+        if limit_seconds is not None and self.worker.age_seconds > limit_seconds:
             return (
-                f"timed out: it took longer than the {limits.timeout_seconds:g} s that"
-                " --run-timeout allows"
+                f"timed out: it took longer than the {limit_seconds:g} s that --run-timeout allows"
             )
-        if (
-            limits.memory_bytes is not None
-            and (used := self.worker.memory_bytes) > limits.memory_bytes
-        ):
-            return (
-                f"out of memory: it took {used / 2**20:,.0f} MiB, more than the"
-                f" {limits.memory_bytes / 2**20:,.0f} MiB that --memory-limit allows"
-            )
-        return ""
+        limit_bytes = self.limits.memory_bytes
+        if limit_bytes is None:
+            return ""
+        used_bytes = self.worker.memory_bytes
+        if used_bytes <= limit_bytes:
+            return ""
+        return (
+            f"out of memory: it took {used_bytes / 2**20:,.0f} MiB, more than the"
+            f" {limit_bytes / 2**20:,.0f} MiB that --memory-limit allows"
+        )
 
     def _read(self) -> list[Record]:
         try:
@@ -283,44 +278,42 @@ class _Run:
         )
 
     def _take_in(self, records: list[Record]) -> TfbenchError | None:
-        has_new_epochs = False
+        """Takes in new records of the worker, and returns the error if one rejects the run."""
         for record in records:
             fields = self.replay.apply(record)
-            match record["kind"]:
-                case "rejected":
-                    error_class: type[TfbenchError] = getattr(
-                        errors, fields["error"]["type"], DeviceError
-                    )
-                    return error_class(fields["error"]["message"])
-                case "stage":
-                    self.observer.stage(fields["name"])
-                case "placed":
-                    for text in find_early_warnings(self.replay.result()):
-                        self.observer.warning(text)
-                case "ready" if self.stop.received is None:  # else it was asked to end before
-                    self.observer.ready(self.replay.result())
-                    self._wait_for_tracker()
-                    self.worker.begin()
-                    self.has_begun = True
-                case "started":
-                    self.progress = RunProgress(self.replay.result(), fields["time"])
-                case "spans" if self.progress:
-                    epoch, _, last_step, _ = fields["spans"][-1]
-                    self.observer.progress(
-                        self.progress.advance(epoch, last_step, time_=fields["time"])
-                    )
-                case "epoch":
-                    has_new_epochs = True
-                    self.observer.epoch(fields["epoch"])
-        if has_new_epochs:
+            if record["kind"] == "rejected":
+                error = fields["error"]
+                error_class: type[TfbenchError] = getattr(errors, error["type"], DeviceError)
+                return error_class(error["message"])
+            self._react(record["kind"], fields)
+        if any(record["kind"] == "epoch" for record in records):
             self._track()
         return None
 
-    def _track(self) -> None:
-        """Lets the tracker be brought up to date, unless it still is at it.
+    def _react(self, kind: str, fields: dict[str, Any]) -> None:
+        """Shows one record of the worker to the observer; one that is ready may begin."""
+        match kind:
+            case "stage":
+                self.observer.stage(fields["name"])
+            case "placed":
+                for text in find_early_warnings(self.replay.result()):
+                    self.observer.warning(text)
+            case "ready" if self.stop.received is None:  # else it was asked to end before
+                self.observer.ready(self.replay.result())
+                self._wait_for_tracker()
+                self.worker.begin()
+                self.has_begun = True
+            case "started":
+                self.progress = RunProgress(self.replay.result(), fields["time"])
+            case "spans" if self.progress:
+                epoch, _, last_step, _ = fields["spans"][-1]
+                progress = self.progress.advance(epoch, last_step, time_=fields["time"])
+                self.observer.progress(progress)
+            case "epoch":
+                self.observer.epoch(fields["epoch"])
 
-        One that failed is left alone.
-        """
+    def _track(self) -> None:
+        """Has the tracker follow the journal, unless it still is at it, or failed before."""
         if (
             self.tracker
             and self.tracker.has_answered(self.update)
@@ -329,9 +322,9 @@ class _Run:
             self.update = self.tracker.begin("follow", self.request.run_id)
 
     def _wait_for_tracker(self) -> None:
-        """Waits for the tracker to connect and create the run.
+        """Waits until the tracker has connected and created the run.
 
-        This precedes the measurement, so that it does not disturb it.
+        It does so before the measurement begins, so that neither disturbs it.
         """
         if self.tracker:
             self._wait_for(self.tracker, STOP_SECONDS)
@@ -355,15 +348,15 @@ class _Run:
 
         Returns what went wrong.
         """
-        told_at = time.monotonic() + WORD_SECONDS if self.server else math.inf
+        warn_at = time.monotonic() + WORD_SECONDS if self.server else math.inf
         while not tracker.has_answered(self.update, POLL_SECONDS):
-            if time.monotonic() > told_at:
-                where = without_secrets(self.server or "")
+            if time.monotonic() > warn_at:
+                where = without_secrets(self.server)
                 limit = f"{find_patience():g} s"
                 self.observer.warning(
                     f"waiting for MLflow at {where}, which is given up after {limit}."
                 )
-                told_at = math.inf
+                warn_at = math.inf
             if self.stop.received and time.monotonic() - self.stop.received_at > patience_seconds:
                 return f"interrupted, and MLflow did not answer within {patience_seconds:g} s."
         return _problem_of(self.update)
@@ -374,4 +367,6 @@ def _problem_of(answer: "Future[Any]") -> str | None:
     error = answer.exception()
     if error is None:
         return None
-    return str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, TfbenchError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

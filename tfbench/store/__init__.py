@@ -1,4 +1,1 @@
-"""Files of runs on disk: journals, briefs, sweeps.
-
-The truth, from which all else can be made again.
-"""
+"""Files of runs on disk: journals, briefs, sweeps. All else can be made from them again."""

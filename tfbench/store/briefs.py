@@ -1,7 +1,4 @@
-"""The briefs of a store's runs.
-
-One small file beside each journal, so that thousands are read in seconds.
-"""
+"""The briefs of a store's runs: a small file beside each journal, so that reading is quick."""
 
 import contextlib
 import json
@@ -45,9 +42,8 @@ def brief_path(journal_path: Path) -> Path:
 def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
     """Returns the briefs of runs that are over, in their order.
 
-    Those that have none yet are made from their journals.
-
-    A run that is damaged stops none of the others.
+    It makes those that are missing from the journals. A run that is damaged stops none of the
+    others.
     """
     briefs = Briefs([], {})
     for run_id in run_ids:
@@ -56,15 +52,16 @@ def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
         except TrackingError as error:
             briefs.unreadable[run_id] = str(error)
         else:
-            briefs.found.extend([brief] if brief else [])
+            if brief:
+                briefs.found.append(brief)
     return briefs
 
 
 def _read_brief(journal_path: Path) -> RunBrief | None:
     with contextlib.suppress(OSError, ValueError):
         brief = read_as(RunBrief, read_regular_file(brief_path(journal_path)))
-        found = brief.format_version, brief.run_id, brief.journal_bytes
-        if found == (FORMAT_VERSION, journal_path.stem, journal_path.stat().st_size):
+        is_current = brief.format_version == FORMAT_VERSION and brief.run_id == journal_path.stem
+        if is_current and brief.journal_bytes == journal_path.stat().st_size:
             return brief
     result = read_result(journal_path)
     if result.exit is None:

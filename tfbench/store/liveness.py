@@ -1,6 +1,6 @@
 """Locks between processes, and whether a run is still going on.
 
-Who tracks it holds one until the run is stored.
+The process that tracks a run holds its lock until the run is stored.
 """
 
 import contextlib
@@ -19,28 +19,28 @@ SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so
 
 @contextlib.contextmanager
 def locked(path: Path, *, busy: str = "") -> Iterator[None]:
-    """Holds the lock that a file stands for.
-
-    Another process waits for it, and a killed one gives it back.
+    """Holds the lock that a file stands for, which a process that is killed gives back.
 
     Args:
         path: The file, which is made if it is not there.
-        busy: Said where another process has it; "": it is waited for.
+        busy: The error where another process has it; "": wait for it.
 
     Raises:
         TrackingError: Another process has it, and it is not waited for, or the file cannot be made
             or opened.
     """
+    mode = fcntl.LOCK_EX
+    if busy:
+        mode |= fcntl.LOCK_NB
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = stack.enter_context(open(path, "ab", opener=open_at_once))
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB if busy else fcntl.LOCK_EX)
+            fcntl.flock(file, mode)
+        except BlockingIOError as error:
+            raise TrackingError(busy) from error
         except OSError as error:
-            is_busy = isinstance(error, BlockingIOError)
-            raise TrackingError(
-                busy if is_busy else f"{path}: cannot be written: {error.strerror}."
-            ) from error
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         yield
 
 
@@ -85,10 +85,7 @@ def is_running(journal_path: Path) -> bool | None:
 
 
 def may_be_running(journal_path: Path, records: Sequence[Record]) -> bool:
-    """Says whether a run is still there as far as can be known.
-
-    Of one on another host, its journal tells.
-    """
+    """Says whether a run still goes on as far as can be known, on another host by its journal."""
     running = is_running(journal_path)
     if running is not None:
         return running

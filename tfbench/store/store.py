@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.json_lines import parse
@@ -23,34 +23,23 @@ MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short r
 SHOWN_CANDIDATES = 8
 _STATE_ENDING = ".tracked.json"
 _LOCK_ENDING = ".lock"
-_PASSING = (
-    ".reserve",
-    _LOCK_ENDING,
-    _STATE_ENDING,
-    ".part",
-    ".work",
-)  # of what is beside a journal
+# Endings of what is beside a journal: for a while, and all.
+_PASSING = (".reserve", _LOCK_ENDING, _STATE_ENDING, ".part", ".work")
 _OF_A_RUN = (*_PASSING, ".jsonl", ".brief.json", ".files")
 
 
 @schema
 class TrackingState:
-    """Where a run is tracked, and how much of its journal is there already.
+    """Where a run is tracked, and how much of its journal is there already."""
 
-    No note holds a password: of one that was read, "***" stands for it in `tracking_uri`. `run` is
-    None until MLflow knows the run. `projected_bytes` is the size of the journal that was wholly
-    sent.
-    """
-
-    tracking_uri: str
+    tracking_uri: str  # "***" stands for its password in a note that was read: none holds it
     experiment: str
-    run: TrackedRun | None = None
-    projected_bytes: int = 0
+    run: TrackedRun | None = None  # None until MLflow knows the run
+    projected_bytes: int = 0  # the size of the journal that was wholly sent
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class RunHead:
-    """What tells one run of the store from another."""
+class RunHead(NamedTuple):
+    """What distinguishes one run of the store from another."""
 
     run_id: str
     name: str
@@ -61,7 +50,7 @@ class RunHead:
 
 
 class Store:
-    """A folder of runs. Making one touches nothing; folders come into being with the first run."""
+    """A folder of runs, which is made with the first run."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
@@ -151,23 +140,23 @@ class Store:
         """
         path = self._state_path(run_id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        is_own = (
-            state.tracking_uri == self.tracking_uri
-        )  # which a note leaves out, so that a store can be moved
-        uri = None if is_own else without_secrets(state.tracking_uri)
-        write_whole(path, json.dumps(dataclasses.asdict(state) | {"tracking_uri": uri}))
+        fields = dataclasses.asdict(state)
+        fields["tracking_uri"] = None  # the store's own is left out, so that a store can be moved
+        if state.tracking_uri != self.tracking_uri:
+            fields["tracking_uri"] = without_secrets(state.tracking_uri)
+        write_whole(path, json.dumps(fields))
 
     def run_ids(self) -> list[str]:
         """Returns the ids of all runs that have a journal."""
         return sorted(path.stem for path in self.journals.glob("*.jsonl"))
 
     def heads(self) -> list[RunHead]:
-        """Returns what is known of each run by its journal's first line, newest first.
+        """Returns what the first lines of the journals say of each run, newest first.
 
-        Damaged ones are left out.
+        It leaves out damaged journals.
         """
-        heads = [head for run_id in self.run_ids() if (head := self._read_head(run_id))]
-        return sorted(heads, key=lambda head: head.created, reverse=True)
+        heads = map(self._read_head, self.run_ids())
+        return sorted(filter(None, heads), key=lambda head: head.created, reverse=True)
 
     def find(self, token: str, *, trained: bool = False) -> str:
         """Returns the id of the run that a user means.
@@ -186,50 +175,44 @@ class Store:
                 f"store {self.root}: holds no runs. `{self.command('run', 'RECIPE')}` makes one; "
                 "--store names another store."
             )
-        found = [head for head in heads if token == head.run_id]
-        if token == "@last":  # noqa: S105 - no password
-            found = [head for head in heads if not (trained and head.profile)][:1] or heads[:1]
-        found = found or [
-            head
-            for head in heads
-            if head.name == token or (token and head.run_id.startswith(token))
-        ]
-        if len(found) == 1 and trained and found[0].profile:
+        matches = _match(heads, token, trained)
+        if len(matches) > 1:
             raise UnknownNameError(
-                f"run '{token}': {found[0].run_id} is a profile of a step, made by `tfbench"
-                " profile`. It has no speed of a training to compare, and no epochs to go on from."
-                " Name a run that trained."
+                f"run '{token}': matches {len(matches)} runs. Use the id of one:\n{_list(matches)}"
             )
-        if len(found) == 1:
-            return found[0].run_id
-        if found:
+        if not matches:
+            names = [head.name for head in heads] + [head.run_id for head in heads]
+            near = did_you_mean(token, names)
             raise UnknownNameError(
-                f"run '{token}': matches {len(found)} runs. Use the id of one:\n{_list(found)}"
+                f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}"
             )
-        near = did_you_mean(token, [name for head in heads for name in (head.name, head.run_id)])
-        raise UnknownNameError(
-            f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}"
-        )
+        run_id = matches[0].run_id
+        if trained and matches[0].profile:
+            raise UnknownNameError(
+                f"run '{token}': {run_id} is a profile of a step, made by `tfbench profile`. It has"
+                " no speed of a training to compare, and no epochs to go on from. Name a run that"
+                " trained."
+            )
+        return run_id
 
     def command(self, *words: str) -> str:
-        """Returns a command of tfbench about this store, as a shell takes it."""
+        """Returns a command of tfbench about this store that can be pasted into a shell."""
         return command_line(*words, store=self.root)
 
     def remove_leftovers(self, is_over: Callable[[str], bool]) -> None:
-        """Removes the reserved space and half-written files that runs left.
-
-        It does so where a run is over or has no journal.
+        """Removes reserved space and half-written files of runs that are over or have no journal.
 
         A folder of files stays, also without its journal, which its user may have moved away.
         """
         leftovers = [path for path in self.journals.glob("*") if path.name.endswith(_PASSING)]
-        known = set(self.run_ids())  # later: a run has its journal before all else but its lock
+        # Listed later: a run has its journal before all else but its lock.
+        run_ids = set(self.run_ids())
         for path in leftovers:
             run_id = path.name.partition(".")[0]
-            is_orphan = run_id not in known and path.suffix != _LOCK_ENDING
+            is_orphan = run_id not in run_ids and path.suffix != _LOCK_ENDING
             if is_orphan or (not path.name.endswith(_STATE_ENDING) and is_over(run_id)):
                 self._remove(path)
-        for run_id in filter(is_over, known):  # half-written checkpoints and models
+        for run_id in filter(is_over, run_ids):  # half-written checkpoints and models
             for part in list((self.journals / f"{run_id}.files").rglob("*.part")):
                 self._remove(part)
 
@@ -251,7 +234,7 @@ class Store:
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
             with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
-                request: dict[str, Any] = parse(file.readline())["request"]
+                request = parse(file.readline())["request"]
             tags = request.get("tags", {})
             return RunHead(
                 run_id=run_id,
@@ -268,6 +251,22 @@ class Store:
         for folder in (self.journals, self.root):
             with contextlib.suppress(OSError):  # not empty, or not there
                 folder.rmdir()
+
+
+def _match(heads: list[RunHead], token: str, trained: bool) -> list[RunHead]:
+    """Returns the runs that a user may mean: by an id, as "@last", or else by a name."""
+    if token == "@last":  # noqa: S105 - no password
+        candidates = [head for head in heads if not (trained and head.profile)]
+        return (candidates or heads)[:1]
+    exact = [head for head in heads if head.run_id == token]
+    if exact:
+        return exact
+    matches = []
+    for head in heads:
+        is_beginning = bool(token) and head.run_id.startswith(token)
+        if is_beginning or head.name == token:
+            matches.append(head)
+    return matches
 
 
 def _list(heads: list[RunHead]) -> str:

@@ -1,6 +1,6 @@
 """The record of a sweep in the store: its plan, and what came of each run, in one file.
 
-And what a user names.
+Here is also found which sweep, or which runs, a user means.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ FOLDER = "sweeps"  # in a store
 
 @schema
 class _Record:
-    """What the file holds."""
+    """What the file of a sweep holds."""
 
     format_version: Literal[1] = 1
     plan: dict[str, Any]
@@ -36,7 +36,7 @@ class SweepLog:
     Only one process may go on with a sweep at a time.
 
     Args:
-        path: Where it is written; None: of a task, whose runs are brought to the sweep's own
+        path: Where it is written; None for a task, whose runs are brought to the sweep's own
             record.
         plan: Of the sweep.
         results: What came of runs so far, by their numbers in the plan.
@@ -60,10 +60,7 @@ class SweepLog:
         self._write()
 
     def extend(self, plan: SweepPlan) -> None:
-        """Continues with a plan that has more runs.
-
-        Runs known before keep their numbers.
-        """
+        """Continues with a plan that has more runs; those from before keep their numbers."""
         self.plan = plan
         self._write()
 
@@ -93,9 +90,7 @@ def encode_record(plan: SweepPlan, results: Iterable[PlannedRunResult] = ()) -> 
 
 
 def parse_record(data: bytes) -> tuple[SweepPlan, dict[int, PlannedRunResult]]:
-    """Reads what `encode_record` wrote, here or elsewhere.
-
-    A plan, and results by their numbers in it.
+    """Reads the plan, and the results by their numbers in it, that `encode_record` wrote.
 
     Raises:
         RecipeError: It is none.
@@ -158,19 +153,16 @@ def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, Planne
 
 
 def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
-    """Returns where the newest run of a sweep is tracked, one that was killed included.
-
-    None if that is not known.
-    """
-    states = (store.read_state(head.run_id) for head in store.heads() if head.sweep == sweep_id)
-    return next(filter(None, states), None)
+    """Returns where the newest run of a sweep is tracked, even if killed; None if not known."""
+    for head in store.heads():
+        state = store.read_state(head.run_id) if head.sweep == sweep_id else None
+        if state:
+            return state
+    return None
 
 
 def remove_leftovers(store: Store) -> None:
-    """Removes what sweeps that were killed left half written.
-
-    Of one that a process is at, nothing.
-    """
+    """Removes what sweeps that were killed left half written, unless a process is at them."""
     for part in filter(store.owns, (store.root / FOLDER).glob("*.part")):
         with contextlib.suppress(TrackingError), _locked(_path(store, part.name.partition(".")[0])):
             shutil.rmtree(part, ignore_errors=True)
@@ -190,36 +182,33 @@ def find_sweep(store: Store, token: str) -> str:
     Raises:
         UnknownNameError: None, or more than one, is meant.
     """
-    known = list_sweeps(store)
+    sweep_ids = list_sweeps(store)
+    matches = [sweep_id for sweep_id in sweep_ids if sweep_id.startswith(token)]
     if token == "@last":  # noqa: S105
-        found = known[:1]
-    else:
-        found = [sweep_id for sweep_id in known if sweep_id.startswith(token)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UnknownNameError(f"sweep '{token}': matches {', '.join(found)}. Type more of the id.")
-    there = (
-        f"It has: {', '.join(known[:8])}."
-        if known
-        else f"It has none; `{store.command('sweep', 'RECIPE')}` makes one."
-    )
+        matches = sweep_ids[:1]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UnknownNameError(
+            f"sweep '{token}': matches {', '.join(matches)}. Type more of the id."
+        )
+    hint = f"It has none; `{store.command('sweep', 'RECIPE')}` makes one."
+    if sweep_ids:
+        hint = f"It has: {', '.join(sweep_ids[:8])}."
     raise UnknownNameError(
-        f"sweep '{token}': not in store {store.root}.{did_you_mean(token, known)} {there}"
+        f"sweep '{token}': not in store {store.root}.{did_you_mean(token, sweep_ids)} {hint}"
     )
 
 
 def find_named(
     store: Store, tokens: Iterable[str] | None, sweep: str | None = None
 ) -> tuple[str | None, list[str] | None]:
-    """Returns the id of the sweep that is meant, or else the ids of the runs.
-
-    Neither where nothing is named.
+    """Returns the id of the sweep that is meant, or else the ids of the runs; or neither.
 
     Args:
         store: What they are in.
-        tokens: Each the beginning of the id of a run or of a series, a run's name, or "@last"; of a
-            sweep, if it is the only one.
+        tokens: Each the beginning of the id of a run or of a series, a run's name, or "@last". The
+            only one may be the beginning of a sweep's id.
         sweep: The beginning of a sweep's id, or "@last".
 
     Raises:
@@ -229,18 +218,19 @@ def find_named(
         return find_sweep(store, sweep), None
     if tokens is None:
         return None, None
-    named = list(tokens)
+    tokens = list(tokens)
+    run_ids = []
     try:
-        return None, [run_id for token in named for run_id in _find_runs(store, token)]
+        for token in tokens:
+            run_ids += _find_runs(store, token)
     except UnknownNameError:
-        meant = [
-            sweep_id
-            for sweep_id in list_sweeps(store)
-            if named[0] and sweep_id.startswith(named[0])
-        ]
-        if len(named) > 1 or len(meant) != 1:
+        if len(tokens) > 1 or not tokens[0]:
             raise
-        return meant[0], None
+        matches = [sweep_id for sweep_id in list_sweeps(store) if sweep_id.startswith(tokens[0])]
+        if len(matches) != 1:
+            raise
+        return matches[0], None
+    return None, run_ids
 
 
 def _find_runs(store: Store, token: str) -> list[str]:
@@ -248,9 +238,9 @@ def _find_runs(store: Store, token: str) -> list[str]:
     try:
         return [store.find(token, trained=True)]
     except UnknownNameError:
-        members = [
-            head for head in reversed(store.heads()) if token and head.group.startswith(token)
-        ]
+        if not token:
+            raise
+        members = [head for head in reversed(store.heads()) if head.group.startswith(token)]
         if len({head.group for head in members}) != 1:
             raise
         return [head.run_id for head in members if not head.profile]

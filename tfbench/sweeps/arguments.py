@@ -1,7 +1,4 @@
-"""Reads what the command line says of a sweep.
-
-Setups, what is varied, numbers of devices and modes.
-"""
+"""Reads setups, variations, numbers of devices and modes from the command line of a sweep."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +22,7 @@ from tfbench.records.sweep import (
 from tfbench.schema import build
 from tfbench.wording import join_words, shorten
 
-_RANGE = re.compile(r"\d{1,9}\s*\.\.\s*\d{1,9}")
+_RANGE = re.compile(r"(\d{1,9})\s*\.\.\s*(\d{1,9})")
 
 
 def parse_setup(text: str) -> Setup:
@@ -38,40 +35,41 @@ def parse_setup(text: str) -> Setup:
             be read.
     """
     parts = text.split()
-    machine = parts.pop()[1:] if parts and re.fullmatch(r"@[^=]+", parts[-1]) else ""
+    machine = ""
+    if parts and re.fullmatch(r"@[^=]+", parts[-1]):
+        machine = parts.pop()[1:]
     words = [part for part in parts if "=" not in part]
-    if (
-        not 1 <= len(words) <= 2
-        or parts[: len(words)] != words
-        or any(part.startswith("@") for part in parts)
-    ):
+    names_machine = any(part.startswith("@") for part in parts)
+    if len(words) not in (1, 2) or parts[: len(words)] != words or names_machine:
         raise RecipeError(
             f'--setup "{shorten(text)}": must be STRATEGY DEVICES KEY=VALUE... @MACHINE, for'
             ' example "mirrored cpu:0,cpu:1", "default cpu:0 backend=jax" or "default gpu:0'
             ' @a100".'
         )
-    devices = tuple(device for device in "".join(words[1:]).split(",") if device)
+    devices = words[1].split(",") if len(words) == 2 else []
     values = dict(_read_setup_value(part, text) for part in parts[len(words) :])
-    setup = {
+    plain = {
         "strategy": words[0],
-        "devices": devices,
+        "devices": tuple(filter(None, devices)),
         "values": tuple(values.items()),
         "machine": machine,
     }
-    return build(Setup, setup, f'--setup "{shorten(text)}"')
+    return build(Setup, plain, f'--setup "{shorten(text)}"')
 
 
 def _read_setup_value(text: str, setup: str) -> tuple[str, Any]:
     """Reads KEY=VALUE, where a key without a section is one of [training], or num_workers."""
     key = text.partition("=")[0]
     section = "distribution" if key == "num_workers" else "training"
+    override = text if "." in key else f"{section}.{text}"
     try:
-        key, value = tables.parse_override(text if "." in key else f"{section}.{text}")
+        key, value = tables.parse_override(override)
     except RecipeError as error:
         raise RecipeError(
             f'--setup "{shorten(setup)}": {shorten(text)}: must be KEY=VALUE, as of --set.'
         ) from error
-    if key != WORKERS_KEY and (key.partition(".")[0] not in VARIABLE_SECTIONS or key == BATCH_KEY):
+    can_vary = key.partition(".")[0] in VARIABLE_SECTIONS and key != BATCH_KEY
+    if not can_vary and key != WORKERS_KEY:
         raise RecipeError(
             f'--setup "{shorten(setup)}": {shorten(key)}: must be a key of'
             f" {', '.join(VARIABLE_SECTIONS)}, or num_workers, and not the batch size, which all"
@@ -110,23 +108,26 @@ def parse_variation(text: str, recipe: Recipe | None = None, step: int = 1) -> V
             f"--vary {shorten(text)}: must be KEY=VALUE,VALUE,..., for example"
             " training.global_batch_size=32,128."
         )
-    found = _read_range(text, recipe, step) if is_range(text) else _read_values(values)
-    return make_variation(key, found, origin=f"--vary {shorten(text)}")
+    if ends := _RANGE.fullmatch(values):
+        listed = _read_range(text, key, ends, recipe, step)
+    else:
+        listed = _read_values(values)
+    return make_variation(key, listed, origin=f"--vary {shorten(text)}")
 
 
-def _read_range(text: str, recipe: Recipe | None, step: int) -> list[Any]:
-    key, _, ends = text.partition("=")
-    low, _, high = ends.partition("..")
+def _read_range(
+    text: str, key: str, ends: re.Match[str], recipe: Recipe | None, step: int
+) -> list[Any]:
     try:
-        values = spread_values(int(low), int(high), step)
+        values = spread_values(int(ends[1]), int(ends[2]), step)
     except ValueError as error:
         raise RecipeError(f"--vary {shorten(text)}: {error}") from error
-    own: Any = tables.to_tables(recipe) if recipe else None
-    for part in key.strip().split("."):
-        own = own.get(part) if isinstance(own, dict) else None
-    return (
-        [[value] * len(own) for value in values] if isinstance(own, list | tuple) else list(values)
-    )
+    default: Any = tables.to_tables(recipe) if recipe else None
+    for part in key.split("."):
+        default = default.get(part) if isinstance(default, dict) else None
+    if isinstance(default, list | tuple):
+        return [[value] * len(default) for value in values]
+    return values
 
 
 def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation:
@@ -142,12 +143,11 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
     """
     section = key.partition(".")[0]
     if "." not in key or section not in VARIABLE_SECTIONS:
-        example = f"Give it with its section, such as {BATCH_KEY} or model.hidden_units."
-        instead = (
-            f" {'Setups vary the distribution: --setup.' if section == 'distribution' else example}"
-        )
+        instead = f"Give it with its section, such as {BATCH_KEY} or model.hidden_units."
+        if section == "distribution":
+            instead = "Setups vary the distribution: --setup."
         raise RecipeError(
-            f"{origin}: '{shorten(key)}' is no key of {join_words(VARIABLE_SECTIONS)}.{instead}"
+            f"{origin}: '{shorten(key)}' is no key of {join_words(VARIABLE_SECTIONS)}. {instead}"
         )
     if key == BACKEND_KEY:
         raise RecipeError(
@@ -156,7 +156,10 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
         )
     if not values:
         raise RecipeError(f"{origin}: needs at least one value.")
-    once = [value for place, value in enumerate(values) if value not in values[:place]]
+    once = []
+    for value in values:
+        if value not in once:
+            once.append(value)
     return build(Variation, {"key": key, "values": once}, origin)
 
 
@@ -171,14 +174,13 @@ def _read_values(text: str) -> list[Any]:
                 " commas between them, or a list of TOML values in brackets."
             ) from error
         return values
-    is_bracketed = text.startswith("[") and len(values) == 1
-    return list(values[0]) if is_bracketed else list(values)
+    if text.startswith("[") and len(values) == 1:
+        values = values[0]
+    return list(values)
 
 
 def parse_replicas(text: str) -> tuple[int, ...]:
-    """Reads "1,2,4", in ascending order.
-
-    One replica, beside which the others stand, is always among them.
+    """Reads "1,2,4" in ascending order, and adds 1, with which the others are compared.
 
     Raises:
         RecipeError: These are no numbers of replicas, or none above one.

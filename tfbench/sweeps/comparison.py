@@ -1,10 +1,7 @@
-"""Comparisons built from a sweep's record or from any runs of a store.
-
-The module also holds what a sweep or a comparison gives its caller.
-"""
+"""Compares the runs of a sweep, or any runs of a store; the records that callers get."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
@@ -39,10 +36,7 @@ class ComparedRuns:
 
     @property
     def crossover(self) -> Crossover | None:
-        """Where the setup that is not the baseline overtakes it; None.
-
-        The plan did not search for it.
-        """
+        """Where the other setup overtakes the baseline; None: the plan did not search for it."""
         if not self.plan or not self.plan.refinement or len(self.comparison.setups) != 2:
             return None
         (second,) = set(self.comparison.setups) - {self.comparison.baseline}
@@ -51,13 +45,14 @@ class ComparedRuns:
     @property
     def verdict(self) -> tuple[str, ...]:
         """What the runs show, in sentences."""
-        told = crossover_sentences(self.crossover) if self.crossover else ()
-        return (*told, *find_verdict(self.comparison))
+        crossover = self.crossover
+        sentences = crossover_sentences(crossover) if crossover else ()
+        return (*sentences, *find_verdict(self.comparison))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns a plain row for each configuration and setup.
+        """Returns a plain row for each configuration and setup, with its speed and speed-up.
 
-        Speeds and speed-ups with their intervals, 95 %.
+        Both have their 95 % intervals.
         """
         return comparison_rows(self.comparison)
 
@@ -66,11 +61,11 @@ class ComparedRuns:
         return document(comparison_document(self.comparison, self.verdict))
 
     def __repr__(self) -> str:
-        of = ", ".join(self.comparison.recipes)
+        recipes = ", ".join(self.comparison.recipes)
         setups = ", ".join(map(repr, self.comparison.setups))
         return (
-            f"<{type(self).__name__} of {of}: {count(len(self.comparison.runs), 'run')} of"
-            f" {setups}>"
+            f"<{type(self).__name__} of {recipes}: {count(len(self.comparison.runs), 'run')}"
+            f" of {setups}>"
         )
 
     def _repr_html_(self) -> str:
@@ -101,9 +96,8 @@ class Swept(ComparedRuns):
 
     plan: SweepPlan
     end: SweepEnd  # how many runs were made, failed, or are left
-    view_problem: (
-        str  # why MLflow has no view of its own of it; "": it has one, or the sweep is not tracked
-    )
+    # Why MLflow has no view of its own of it; "": it has one, or the sweep is not tracked.
+    view_problem: str
 
     @property
     def sweep_id(self) -> str:
@@ -111,13 +105,14 @@ class Swept(ComparedRuns):
         return self.plan.sweep_id
 
     def document(self) -> dict[str, Any]:
-        """Returns it as `--format json` prints it.
-
-        What came of the sweep, beside the comparison of its runs.
-        """
-        made = {"id": self.sweep_id, "num_runs": self.end.num_planned}
-        made |= {"num_left": self.end.num_left, "num_failed": self.end.num_failed}
-        return made | ComparedRuns.document(self)
+        """Returns it as `--format json` prints it: how it ended, and the comparison."""
+        end = {
+            "id": self.sweep_id,
+            "num_runs": self.end.num_planned,
+            "num_left": self.end.num_left,
+            "num_failed": self.end.num_failed,
+        }
+        return end | ComparedRuns.document(self)
 
 
 def compare_sweep(
@@ -135,14 +130,32 @@ def compare_sweep(
         results: What came of its runs so far, by their numbers in the plan.
         baseline: The setup that others are compared with; None: the plan's first.
     """
-    configurations = list_configurations(plan)
-    run_ids = [
-        result.run_id
-        for result in results.values()
-        if result.outcome == "FINISHED" and result.run_id
-    ]
+    finished = [result for result in results.values() if result.outcome == "FINISHED"]
+    run_ids = [result.run_id for result in finished if result.run_id]
     briefs, unreadable = read_briefs(store, run_ids)
-    failures: dict[tuple[int, int], Failure] = {}
+    keys = [variation.key for variation in plan.variations]
+    configurations = list_configurations(plan)
+    if plan.refinement:  # values that were added come in their places
+        configurations.sort(key=lambda configuration: value_of(configuration[keys[0]]))
+    comparison = compare(
+        briefs,
+        keys=keys,
+        configurations=configurations,
+        setups=[setup.label for setup in plan.setups],
+        baseline=baseline,
+        failures=_find_failures(plan, results, unreadable),
+        compared=list_compared(plan),
+    )
+    return dataclasses.replace(comparison, unreadable=unreadable)
+
+
+def _find_failures(
+    plan: SweepPlan,
+    results: dict[int, PlannedRunResult],
+    unreadable: dict[str, str],
+) -> Iterator[Failure]:
+    """Yields why planned runs have no speed."""
+    configurations = list_configurations(plan)
     for planned in list_planned_runs(plan):
         result = results.get(planned.number)
         if result is None:
@@ -156,22 +169,12 @@ def compare_sweep(
         else:
             outcome = result.outcome
             reason = result.reason
-        configuration = configurations[planned.configuration]
-        setup = plan.setups[planned.setup].label
-        failure = Failure(configuration=configuration, setup=setup, outcome=outcome, reason=reason)
-        failures.setdefault(planned.cell, failure)
-    if plan.refinement:  # values that were added come in their places
-        configurations.sort(key=lambda one: value_of(next(iter(one.values()))))
-    comparison = compare(
-        briefs,
-        keys=[variation.key for variation in plan.variations],
-        configurations=configurations,
-        setups=[setup.label for setup in plan.setups],
-        baseline=baseline,
-        failures=failures.values(),
-        compared=list_compared(plan),
-    )
-    return dataclasses.replace(comparison, unreadable=unreadable)
+        yield Failure(
+            configuration=configurations[planned.configuration],
+            setup=plan.setups[planned.setup].label,
+            outcome=outcome,
+            reason=reason,
+        )
 
 
 def compare_stored(
@@ -182,9 +185,7 @@ def compare_stored(
     baseline: str | None = None,
     allows_unequal: bool = False,
 ) -> Comparison:
-    """Sets runs of a store side by side, of one recipe if it is named.
-
-    Not profiles, nor what still runs.
+    """Sets runs of a store side by side, but for profiles and what still runs.
 
     Args:
         store: Where they are.
@@ -193,19 +194,26 @@ def compare_stored(
         baseline: The setup that others are compared with; None: the first.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
     """
-    found, unreadable = read_briefs(store, store.run_ids() if run_ids is None else run_ids)
+    stored, unreadable = read_briefs(store, store.run_ids() if run_ids is None else run_ids)
     if run_ids is None:
-        found.sort(key=lambda brief: brief.created)
-    briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
+        stored.sort(key=lambda brief: brief.created)
+    briefs = [brief for brief in stored if not brief.profile]
+    if recipe is not None:
+        briefs = [brief for brief in briefs if brief.recipe == recipe]
     comparison = compare(briefs, baseline=baseline, allows_unequal=allows_unequal)
     return dataclasses.replace(comparison, unreadable=unreadable)
 
 
 def list_compared(plan: SweepPlan) -> tuple[str, ...]:
-    """Returns what the setups of a sweep differ in on purpose, of what must be equal."""
-    batch = () if plan.per_replica_batch_size is None else ("global_batch_size",)
-    named = {setup.machine for setup in plan.setups}
-    machines = BETWEEN_MACHINES if len(named) > 1 and "" not in named else ()
-    keys = dict.fromkeys(key for setup in plan.setups for key, _ in setup.values)
-    own = (key if key.startswith(("model.", "dataset.")) else key.partition(".")[2] for key in keys)
-    return (*batch, *machines, *own)
+    """Returns what a sweep's setups differ in on purpose, of what must be equal elsewhere."""
+    names = []
+    if plan.per_replica_batch_size is not None:
+        names.append("global_batch_size")
+    machines = {setup.machine for setup in plan.setups}
+    if len(machines) > 1 and "" not in machines:
+        names.extend(BETWEEN_MACHINES)
+    for setup in plan.setups:
+        for key, _ in setup.values:
+            section, _, name = key.partition(".")
+            names.append(key if section in ("model", "dataset") else name)
+    return tuple(dict.fromkeys(names))

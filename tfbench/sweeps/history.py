@@ -30,21 +30,23 @@ def list_history(
     briefs, unreadable = read_briefs(store, store.run_ids())
     ended = {brief.run_id for brief in briefs}
     for run_id in store.run_ids():
-        if run_id not in ended and run_id not in unreadable:
-            try:
-                briefs.append(_read_open(store, run_id))
-            except Exception as error:  # anything may be in a file
-                unreadable[run_id] = str(error)
+        if run_id in ended or run_id in unreadable:
+            continue
+        try:
+            briefs.append(_read_open(store, run_id))
+        except Exception as error:  # anything may be in a file
+            unreadable[run_id] = str(error)
     sweeps = {sweep_id: _sweep(store, sweep_id, briefs) for sweep_id in list_sweeps(store)}
     entries = [
         HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why)
         for run_id, why in unreadable.items()
     ]
     entries += [*sweeps.values(), *_runs(briefs, sweeps)]
-    wanted = [
-        one for one in entries if recipe in (None, one.recipe) and status in (None, one.status)
-    ]
-    return sorted(wanted, key=lambda one: one.created or 0.0, reverse=True)
+    if recipe is not None:
+        entries = [entry for entry in entries if entry.recipe == recipe]
+    if status is not None:
+        entries = [entry for entry in entries if entry.status == status]
+    return sorted(entries, key=lambda entry: entry.created or 0.0, reverse=True)
 
 
 def _read_open(store: Store, run_id: str) -> RunBrief:
@@ -54,8 +56,11 @@ def _read_open(store: Store, run_id: str) -> RunBrief:
     brief = make_brief(read_result(journal, records), Summary(metrics={}), journal_bytes=0)
     if may_be_running(journal, records):
         return brief
-    reason = f"`{store.command('recover')}` says how it ended, and brings it into MLflow"
-    return dataclasses.replace(brief, status="KILLED", reason=reason)
+    return dataclasses.replace(
+        brief,
+        status="KILLED",
+        reason=f"`{store.command('recover')}` says how it ended, and brings it into MLflow",
+    )
 
 
 def _sweep(store: Store, sweep_id: str, briefs: Sequence[RunBrief]) -> HistoryEntry:
@@ -67,23 +72,28 @@ def _sweep(store: Store, sweep_id: str, briefs: Sequence[RunBrief]) -> HistoryEn
         )
     outcomes = collections.Counter(result.outcome for result in results.values())
     num_left = len(list_planned_runs(plan)) - len(results)
-    failed = [
-        f"{number} {outcome}"
-        for outcome, number in sorted(outcomes.items())
-        if outcome != "FINISHED"
-    ]
-    left = [f"{num_left} not made"] if num_left else []
-    own = {brief.run_id: brief.status for brief in briefs if brief.tags.get(SWEEP_TAG) == sweep_id}
-    status = "INCOMPLETE" if num_left else "FAILED" if failed else "FINISHED"
+    outcomes.pop("FINISHED", None)
+    notes = [f"{number} {outcome}" for outcome, number in sorted(outcomes.items())]
+    if num_left:
+        notes.append(f"{num_left} not made")
+    statuses = {
+        brief.run_id: brief.status for brief in briefs if brief.tags.get(SWEEP_TAG) == sweep_id
+    }
+    if "RUNNING" in statuses.values():
+        status = "RUNNING"
+    elif num_left:
+        status = "INCOMPLETE"
+    else:
+        status = "FAILED" if notes else "FINISHED"
     return HistoryEntry(
         kind="scaling" if plan.scaling_modes else "sweep",
         id=sweep_id,
         created=plan.created,
         recipe=plan.recipe_name,
         setups=tuple(setup.label for setup in plan.setups),
-        num_runs=sum(result.run_id in own for result in results.values()),
-        status="RUNNING" if "RUNNING" in own.values() else status,
-        reason=", ".join([*failed, *left]),
+        num_runs=sum(result.run_id in statuses for result in results.values()),
+        status=status,
+        reason=", ".join(notes),
     )
 
 
@@ -103,9 +113,10 @@ def _runs(briefs: Sequence[RunBrief], sweeps: Mapping[str, HistoryEntry]) -> Ite
         else:
             kind = "trial" if TRIAL_TAG in first.tags else "repeats"
             others = {brief.run_id: brief.status for brief in members if brief.status != "FINISHED"}
-            status = (
-                "RUNNING" if "RUNNING" in others.values() else "FAILED" if others else "FINISHED"
-            )
+            if "RUNNING" in others.values():
+                status = "RUNNING"
+            else:
+                status = "FAILED" if others else "FINISHED"
             speed = None
             reason = ", ".join(f"{run_id} {other}" for run_id, other in others.items())
         yield HistoryEntry(

@@ -131,59 +131,56 @@ def _name_backend(setup: Setup, recipe: Recipe) -> Setup:
     usual = recipe.training.backend
     values = dict(setup.values)
     backend = values.pop(BACKEND_KEY, usual)
-    own = {} if backend == usual == "tensorflow" else {BACKEND_KEY: backend}
-    return dataclasses.replace(setup, values=tuple((own | values).items()))
+    if backend != "tensorflow" or usual != "tensorflow":
+        values = {BACKEND_KEY: backend} | values
+    return dataclasses.replace(setup, values=tuple(values.items()))
 
 
 def own_setup(recipe: Recipe) -> Setup:
-    """Returns where a recipe is measured unless told otherwise."""
+    """Returns the strategy and devices that a recipe names."""
     return Setup(strategy=recipe.distribution.strategy, devices=recipe.distribution.devices)
 
 
 def choose_setups(request: RunRequest, variations: Sequence[Variation]) -> list[Setup]:
-    """Returns the recipe's own setup, or those to compare on this machine.
+    """Returns the recipe's own setup; where that is the default, those to compare on this machine.
 
-    The latter are for a recipe whose setup is the default.
-
-    A setup that cannot be at every value is left out: a batch may not divide among several
+    A setup that cannot run at every value is left out: a batch may not divide among several
     replicas.
     """
-    own = own_setup(request.recipe)
-    if own != Setup(strategy="default"):
-        return [own]
+    recipes_setup = own_setup(request.recipe)
+    if recipes_setup != Setup(strategy="default"):
+        return [recipes_setup]
+    backend = request.recipe.training.backend
     setups = []
     left_out = []
-    for setup in machine_setups(
-        count_gpus(request.recipe.training.backend), request.recipe.training.backend
-    ):
+    for setup in machine_setups(count_gpus(backend), backend):
         try:
             check_configurations(new_plan(request, [setup], num_rounds=1, variations=variations))
             setups.append(setup)
         except RecipeError as error:
             left_out.append(f"left out: {setup.label}: {error}")
     if not setups:
-        return [own]  # what is wrong with all of them, it is told with
+        return [recipes_setup]  # its own error names what is wrong with all of them
     for text in left_out:
         warnings.warn(text, Notice, stacklevel=2)
     return setups
 
 
 def machine_setups(num_gpus: int, backend: BackendName = "tensorflow") -> tuple[Setup, ...]:
-    """Returns what there is to compare on a machine.
+    """Returns what there is to compare on a machine: its processor, a GPU, and all of several.
 
-    Its processor with a GPU, and with all of several.
-
-    Without a GPU it is the processor with two logical devices of it, which tells what a strategy
-    itself costs. A back end without strategies has the processor and a GPU.
+    Without a GPU it is the processor with two logical devices of it, which shows what a strategy
+    itself costs. A backend without strategies has the processor and a GPU.
     """
-    processor = Setup(strategy="default", devices=("cpu:0",))
-    if backend != "tensorflow":
-        return processor, *((Setup(strategy="default", devices=("gpu:0",)),) if num_gpus else ())
-    if not num_gpus:
-        return processor, Setup(strategy="mirrored", devices=("cpu:0", "cpu:1"))
-    gpus = tuple(f"gpu:{index}" for index in range(num_gpus))
-    every = (Setup(strategy="mirrored", devices=gpus),) if num_gpus > 1 else ()
-    return processor, Setup(strategy="default", devices=gpus[:1]), *every
+    setups = [Setup(strategy="default", devices=("cpu:0",))]
+    if num_gpus:
+        setups.append(Setup(strategy="default", devices=("gpu:0",)))
+    if backend == "tensorflow" and num_gpus == 0:
+        setups.append(Setup(strategy="mirrored", devices=("cpu:0", "cpu:1")))
+    if backend == "tensorflow" and num_gpus > 1:
+        every_gpu = tuple(f"gpu:{index}" for index in range(num_gpus))
+        setups.append(Setup(strategy="mirrored", devices=every_gpu))
+    return tuple(setups)
 
 
 def read_variations(
@@ -207,66 +204,62 @@ def read_variations(
     Raises:
         RecipeError: A text has no values, or its key cannot be varied.
     """
-    steps = [step or 1] * len(texts)
-    for place, text in enumerate(texts):
-        if (
-            step is None
-            and text.partition("=")[0].strip() == BATCH_KEY
-            and (refines or is_range(text))
-        ):
-            steps[place] = find_step(setups, request.recipe.training.backend)
-    varied = [
-        parse_variation(text, request.recipe, own) for text, own in zip(texts, steps, strict=True)
+    steps = []
+    for text in texts:
+        is_batch = text.partition("=")[0].strip() == BATCH_KEY
+        if step is None and is_batch and (refines or is_range(text)):
+            steps.append(find_step(setups, request.recipe.training.backend))
+        else:
+            steps.append(step or 1)
+    variations = [
+        parse_variation(text, request.recipe, multiple)
+        for text, multiple in zip(texts, steps, strict=True)
     ]
-    return varied, steps[0] if steps else 1
+    return variations, steps[0] if steps else 1
 
 
 def find_step(setups: Iterable[Setup], backend: BackendName) -> int:
-    """Returns the number that batch sizes must be multiples of.
-
-    Such sizes can be divided among the replicas of each setup.
-    """
+    """Returns the number whose multiples divide among the replicas of each setup."""
     counts = [1]
     for setup in setups:
-        if setup.strategy in ("mirrored", "multi_worker", "hybrid"):
-            are_named = bool(setup.devices) and "gpu" not in setup.devices
-            own = dict(setup.values).get(BACKEND_KEY, backend)
-            counts.append(setup.num_devices if are_named else max(1, count_gpus(own)))
+        if setup.strategy not in ("mirrored", "multi_worker", "hybrid"):
+            continue
+        if setup.devices and "gpu" not in setup.devices:
+            counts.append(setup.num_devices)
+        else:
+            own_backend = dict(setup.values).get(BACKEND_KEY, backend)
+            counts.append(count_gpus(own_backend) or 1)
     return math.lcm(*counts)
 
 
 def warn_of_unused_gpus(plan: SweepPlan) -> None:
     """Warns of a GPU that a backend does not see, if a setup names no devices."""
-    for backend in _backends(
-        plan, [setup for setup in plan.setups if not setup.devices and not setup.machine]
-    ):
+    without_devices = [setup for setup in plan.setups if not setup.devices]
+    here = [setup for setup in without_devices if not setup.machine]
+    for backend in _backends(plan, here):
         with contextlib.suppress(DeviceError):  # of a backend that does not answer: its runs say so
             count_gpus(backend)
 
 
 def require_backends(plan: SweepPlan) -> None:
-    """Rejects a plan whose setups need backends that are not installed.
-
-    So no other setup is measured in vain.
+    """Rejects a plan whose setups need backends that are not installed, before any is measured.
 
     Raises:
         DeviceError: Naming the backends.
     """
-    if missing := [
+    missing = [
         describe_lack(backend)
         for backend in _backends(plan, plan.setups)
         if not is_installed(backend)
-    ]:
+    ]
+    if missing:
         raise DeviceError("\n".join(missing))
 
 
 def _backends(plan: SweepPlan, setups: Iterable[Setup]) -> list[BackendName]:
     configuration = list_configurations(plan)[0]
-    return list(
-        dict.fromkeys(
-            resolve_recipe(plan, configuration, setup).training.backend for setup in setups
-        )
-    )
+    recipes = [resolve_recipe(plan, configuration, setup) for setup in setups]
+    return list(dict.fromkeys(recipe.training.backend for recipe in recipes))
 
 
 def check_configurations(plan: SweepPlan) -> None:
@@ -279,17 +272,17 @@ def check_configurations(plan: SweepPlan) -> None:
         RecipeError: Every problem once, with the first configuration that has it, and how many more
             have.
     """
-    found: dict[str, list[str]] = {}  # by problem; no configuration where it names none
+    titles: dict[str, list[str]] = {}  # by problem; "" where that names no configuration
     for configuration, setup in itertools.product(list_configurations(plan), plan.setups):
         title = name_cell(plan, configuration, setup)
         for line in _find_problems(plan, configuration, setup):
             problem = line.removeprefix(title)
-            found.setdefault(problem, []).append("" if problem == line else title)
-    if found:
-        lines = []
-        for problem, (first, *others) in found.items():
-            more = f" and {len(others)} more" if first and others else ""
-            lines.append(f"{first}{more}{problem}")
+            titles.setdefault(problem, []).append("" if problem == line else title)
+    lines = []
+    for problem, (first, *others) in titles.items():
+        more = f" and {len(others)} more" if first and others else ""
+        lines.append(f"{first}{more}{problem}")
+    if lines:
         raise RecipeError("\n".join(lines))
 
 
@@ -306,9 +299,7 @@ def _find_problems(plan: SweepPlan, configuration: Mapping[str, Any], setup: Set
 def choose_kind(
     asked: str | None, counts: tuple[int, ...], num_gpus: int, backend: BackendName = "tensorflow"
 ) -> str:
-    """Returns which devices are taken, "gpu" or "cpu".
-
-    Those asked for, else GPUs if the backend sees any.
+    """Returns the kind of devices, "gpu" or "cpu": as asked for, else GPUs if there are any.
 
     Raises:
         DeviceError: There are too few GPUs.
@@ -330,9 +321,7 @@ def plan_scaling(
     modes: Sequence[Mode] = ("data",),
     **options: Any,
 ) -> SweepPlan:
-    """Plans a sweep of one configuration over numbers of devices and modes.
-
-    There is a setup for each number and each mode of sharing the work.
+    """Plans a sweep of one configuration, with a setup for each number of devices and each mode.
 
     Args:
         request: What a run of the recipe would be.
@@ -356,9 +345,7 @@ def replica_setups(
     modes: Sequence[Mode] = ("data",),
     backend: BackendName = "tensorflow",
 ) -> tuple[Setup, ...]:
-    """Returns a setup for each number of devices and mode.
-
-    One device is named, with nothing to distribute.
+    """Returns a setup for each number of devices and mode; one device has nothing to distribute.
 
     Args:
         kind: Of the devices, "gpu" or "cpu".
@@ -367,14 +354,14 @@ def replica_setups(
         backend: Whose strategies they are.
     """
     alone = "one_device" if backend == "tensorflow" else "default"
-    return tuple(
-        _make_setup(kind, count, strategy)
-        for count in counts
-        for strategy in ([alone] if count == 1 else [MODE_STRATEGIES[mode] for mode in modes])
-    )
-
-
-def _make_setup(kind: str, count: int, strategy: str) -> Setup:
-    if strategy == MODE_STRATEGIES["workers"]:
-        return Setup(strategy=strategy, devices=(f"{kind}:0",), values=((WORKERS_KEY, count),))
-    return Setup(strategy=strategy, devices=tuple(f"{kind}:{index}" for index in range(count)))
+    setups = []
+    for count in counts:
+        devices = tuple(f"{kind}:{index}" for index in range(count))
+        strategies = [alone] if count == 1 else [MODE_STRATEGIES[mode] for mode in modes]
+        for strategy in strategies:
+            setup = Setup(strategy=strategy, devices=devices)
+            if strategy == MODE_STRATEGIES["workers"]:  # each has one device
+                workers = ((WORKERS_KEY, count),)
+                setup = Setup(strategy=strategy, devices=devices[:1], values=workers)
+            setups.append(setup)
+    return tuple(setups)

@@ -1,7 +1,4 @@
-"""A sweep on a Ray cluster.
-
-A Ray task for each task of the plan, alone on its node, whose journals then come home.
-"""
+"""A sweep on a Ray cluster: each task of the plan is a Ray task, whose journals then come home."""
 
 import contextlib
 import importlib.util
@@ -38,7 +35,11 @@ _STOP_SECONDS = 25.0  # for the command of a task to end once it was asked to
 
 
 def make_sweep(
-    planned: Planned, address: str, store: Store, state: TrackingState, tell: Callable[[str], None]
+    planned: Planned,
+    address: str,
+    store: Store,
+    state: TrackingState,
+    report: Callable[[str], None],
 ) -> SweepEnd:
     """Has the tasks of a sweep that are not whole made on a cluster.
 
@@ -47,24 +48,22 @@ def make_sweep(
         address: As of `connected`.
         store: As of `make_tasks`.
         state: As of `make_tasks`.
-        tell: As of `make_tasks`.
+        report: As of `make_tasks`.
 
     Raises:
         DeviceError: As of `connected`.
         TrackingError: As of `make_tasks`.
     """
-    tasks = [
-        task
-        for task in list_tasks(planned.plan)
-        if any(one.number not in planned.results for one in task.runs)
-    ]
+    tasks = []
+    for task in list_tasks(planned.plan):
+        if any(run.number not in planned.results for run in task.runs):
+            tasks.append(task)
     with connected(address, tasks), planned.log as log:
-        was_interrupted = make_tasks(log, tasks, store, state, tell)
+        was_interrupted = make_tasks(log, tasks, store, state, report)
     num_planned = len(list_planned_runs(planned.plan))
-    num_left = num_planned - len(log.results)
     return SweepEnd(
         num_planned=num_planned,
-        num_left=num_left,
+        num_left=num_planned - len(log.results),
         was_interrupted=was_interrupted,
         results=log.results,
     )
@@ -83,48 +82,54 @@ def connected(address: str, tasks: Sequence[Task]) -> Iterator[None]:
     """
     if importlib.util.find_spec("ray") is None:
         raise DeviceError("--ray: Ray is not installed. On every machine: pip install ray")
-    os.environ.setdefault(
-        "RAY_NUM_REDIS_GET_RETRIES", "3"
-    )  # read as Ray is imported; 20 of 40 s each without
+    # Ray reads it as it is imported; by default it tries 20 times, 40 s each.
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")
     import ray
 
-    heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with contextlib.redirect_stdout(io.StringIO()):  # Ray says there what its nodes complain of
-        try:
-            host, _, port = address.rpartition(":")
-            if (
-                host and port.isdecimal() and "/" not in host
-            ):  # Ray itself would try one that is wrong for minutes
-                if host in (
-                    "localhost",
-                    "127.0.0.1",
-                    "::1",
-                ):  # in its place Ray takes this machine's address
-                    host = ray.util.get_node_ip_address()
-                socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except (OSError, OverflowError, ValueError, RuntimeError) as error:
-            raise DeviceError(
-                f"--ray: no cluster at '{address}': {_first_line(error)}. Start one on the first"
-                f" machine with `ray start --head {_wanted()}`, or name it: --ray HOST:6379."
-            ) from error
-        finally:
-            for number, handler in heard.items():  # Ray takes them
-                signal.signal(number, handler)
+        _connect(address)
         try:
             for machine in dict.fromkeys(task.machine for task in tasks):
-                names = {RESOURCE, machine} - {""}
-                if not any(
-                    node["Alive"] and names <= node["Resources"].keys() for node in ray.nodes()
-                ):
-                    raise DeviceError(
-                        f"the Ray cluster has no machine {machine and f'named {machine} '}for tasks"
-                        " of tfbench. Start each with `ray start --address=HEAD"
-                        f" {_wanted(machine)}`, the first with --head."
-                    )
+                _require_machine(machine)
             yield
         finally:
             ray.shutdown()
+
+
+def _connect(address: str) -> None:
+    import ray
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        host, _, port = address.rpartition(":")
+        if host and port.isdecimal() and "/" not in host:
+            if host in ("localhost", "127.0.0.1", "::1"):  # Ray takes this machine's address for it
+                host = ray.util.get_node_ip_address()
+            # Ray itself would try a wrong address for minutes.
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (OSError, OverflowError, ValueError, RuntimeError) as error:
+        raise DeviceError(
+            f"--ray: no cluster at '{address}': {_first_line(error)}. Start one on the first"
+            f" machine with `ray start --head {_resource_option()}`, or name it: --ray HOST:6379."
+        ) from error
+    finally:
+        for number, handler in handlers.items():  # Ray replaces them
+            signal.signal(number, handler)
+
+
+def _require_machine(machine: str) -> None:
+    import ray
+
+    names = {RESOURCE, machine} - {""}
+    for node in ray.nodes():
+        if node["Alive"] and names <= node["Resources"].keys():
+            return
+    kind = f"named {machine} " if machine else ""
+    raise DeviceError(
+        f"the Ray cluster has no machine {kind}for tasks of tfbench. Start each with `ray start"
+        f" --address=HEAD {_resource_option(machine)}`, the first with --head."
+    )
 
 
 def make_tasks(
@@ -132,7 +137,7 @@ def make_tasks(
     tasks: Sequence[Task],
     store: Store,
     state: TrackingState,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> bool:
     """Has tasks made on the cluster, and brings home what comes of each.
 
@@ -143,70 +148,87 @@ def make_tasks(
         tasks: Those that are to be made, each as a whole.
         store: Receives the journals.
         state: Where the runs are to be tracked, which is left for `recover`.
-        tell: Told what happens.
+        report: Told what happens.
 
     Raises:
         TrackingError: The store, or the sweep's record, cannot be written to.
     """
     import ray
 
-    plan = encode_record(log.plan)
-    measure = ray.remote(measure_task)
-    running = {}
-    for task in tasks:
-        # A resource stands for a kind of machine, which tasks do not use up.
-        resources = {RESOURCE: 1.0} | ({task.machine: 1e-3} if task.machine else {})
-        named = measure.options(
-            num_cpus=0, resources=resources, name=f"tfbench {log.plan.sweep_id} {task.number}"
-        )
-        running[named.remote(plan, task.number, log.plan.allows_code)] = task
+    running = _submit(log.plan, tasks)
 
-    def take(ended: Any) -> None:
-        task = running.pop(ended)
-        try:
-            host, exit_code, last_line, journals = ray.get(ended)
-        except ray.exceptions.RayError as error:
-            if not isinstance(error, ray.exceptions.TaskCancelledError):  # which had not begun
-                tell(
-                    f"task {task.number}: {_first_line(error)}."
-                    f" {_left_behind(log.plan, task.number)}"
-                )
-            return
-        said = f", exit code {exit_code}: {last_line}" if exit_code else ""
-        _bring_home(journals, log, store, state)
-        tell(f"task {task.number}: {len(journals)} of {len(task.runs)} runs, on {host}{said}")
+    def collect(num_returns: int, timeout: float) -> None:
+        for ended in ray.wait(list(running), num_returns=num_returns, timeout=timeout)[0]:
+            task = running.pop(ended)
+            try:
+                host, exit_code, last_line, journals = ray.get(ended)
+            except ray.exceptions.TaskCancelledError:  # it had not begun
+                continue
+            except ray.exceptions.RayError as error:
+                report(f"task {task.number}: {_first_line(error)}. {_left_behind(log.plan, task)}")
+                continue
+            _bring_home(journals, log, store, state)
+            failure = f", exit code {exit_code}: {last_line}" if exit_code else ""
+            report(
+                f"task {task.number}: {len(journals)} of {len(task.runs)} runs, on {host}{failure}"
+            )
 
     with StopSignals() as stop:
         while running and not stop.received:
-            for ended in ray.wait(list(running), timeout=1.0)[0]:
-                take(ended)
+            collect(1, 1.0)
         was_interrupted = bool(running)
-        if running:
-            tell("stopping; what was measured comes home")
-            for left in running:
-                ray.cancel(left)
-            for ended in ray.wait(
-                list(running), num_returns=len(running), timeout=2 * _STOP_SECONDS
-            )[0]:
-                take(ended)
+        if was_interrupted:
+            report("stopping; what was measured comes home")
+            for reference in running:
+                ray.cancel(reference)
+            collect(len(running), 2 * _STOP_SECONDS)
         for task in running.values():
-            tell(f"task {task.number}: does not end. {_left_behind(log.plan, task.number)}")
+            report(f"task {task.number}: does not end. {_left_behind(log.plan, task)}")
     return was_interrupted
+
+
+def _submit(plan: SweepPlan, tasks: Sequence[Task]) -> dict[Any, Task]:
+    """Submits tasks to the cluster, and returns them by Ray's references to their results."""
+    import ray
+
+    encoded = encode_record(plan)
+    measure = ray.remote(measure_task)
+    running = {}
+    for task in tasks:
+        resources = {RESOURCE: 1.0}
+        if task.machine:  # its resource stands for a kind of machine, which tasks do not use up
+            resources[task.machine] = 1e-3
+        options = measure.options(
+            num_cpus=0, resources=resources, name=f"tfbench {plan.sweep_id} {task.number}"
+        )
+        running[options.remote(encoded, task.number, plan.allows_code)] = task
+    return running
+
+
+def _bring_home(
+    journals: Sequence[bytes], log: SweepLog, store: Store, state: TrackingState
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
+        for number, data in enumerate(journals):
+            Path(folder, f"{number}.jsonl").write_bytes(data)
+        import_journals(store, list(Path(folder).iterdir()), None, state)
+    note_results(log, store)
 
 
 def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, str, list[bytes]]:
     """Makes a task on this node; one that is cancelled hands back what was measured by then.
 
-    Returns the node's name, the exit code of the command, the last line that it said, and journals.
+    Its folder stays if anything else ends it, so that nothing that was measured is lost.
 
-    Its folder stays where anything else ends it, so that nothing that was measured is lost.
+    Returns:
+        The node's name, the exit code of the command, the last line that it printed, and journals.
     """
-    folder = Path(
-        tempfile.mkdtemp(prefix=_PREFIX.format(json.loads(plan)["plan"]["sweep_id"], task))
-    )
+    sweep_id = json.loads(plan)["plan"]["sweep_id"]
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX.format(sweep_id, task)))
     (folder / "plan.json").write_bytes(plan)
     words = ["sweep", "--plan", "plan.json", "--task", str(task), "--store", DEFAULT_STORE]
-    words += ["--allow-code"] if allows_code else []
+    if allows_code:
+        words.append("--allow-code")
     with tempfile.TemporaryFile() as output:
         command = children.start(
             "tfbench", words, output=output, folder=str(folder), environment=_node_environment()
@@ -228,22 +250,12 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, s
     return platform.node(), exit_code, lines[-1] if lines else "", journals
 
 
-def _left_behind(plan: SweepPlan, task: int) -> str:
-    folder = Path(tempfile.gettempdir(), _PREFIX.format(plan.sweep_id, task))
+def _left_behind(plan: SweepPlan, task: Task) -> str:
+    folder = Path(tempfile.gettempdir(), _PREFIX.format(plan.sweep_id, task.number))
     return (
         "What it measured stays on its machine; `tfbench import` reads it:"
         f" {folder}*/mlruns/journals/*.jsonl"
     )
-
-
-def _bring_home(
-    journals: Sequence[bytes], log: SweepLog, store: Store, state: TrackingState
-) -> None:
-    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
-        for number, data in enumerate(journals):
-            Path(folder, f"{number}.jsonl").write_bytes(data)
-        import_journals(store, list(Path(folder).iterdir()), None, state)
-    note_results(log, store)
 
 
 def _node_environment() -> dict[str, str]:
@@ -260,18 +272,20 @@ def _node_environment() -> dict[str, str]:
 
     for process in psutil.Process().parents():
         if process.name() == "raylet":
-            found = process.environ()
-            own = found.get(
-                "RAY_JEMALLOC_LIB_PATH", str(Path(ray.__file__).parent / "core" / "libjemalloc.so")
+            environment = process.environ()
+            jemalloc = environment.get(
+                "RAY_JEMALLOC_LIB_PATH", f"{Path(ray.__file__).parent}/core/libjemalloc.so"
             )
-            its = {name for name in found if name.startswith("RAY_")}
-            its |= {"LD_PRELOAD", "MALLOC_CONF"} if found.get("LD_PRELOAD") == own else set()
-            return {name: value for name, value in found.items() if name not in its}
+            names = {name for name in environment if name.startswith("RAY_")}
+            if environment.get("LD_PRELOAD") == jemalloc:
+                names |= {"LD_PRELOAD", "MALLOC_CONF"}
+            return {name: value for name, value in environment.items() if name not in names}
     raise RuntimeError("no raylet is above this process: its environment is not known.")
 
 
-def _wanted(machine: str = "") -> str:
-    return f"--resources='{json.dumps({name: 1 for name in (RESOURCE, machine) if name})}'"
+def _resource_option(machine: str = "") -> str:
+    resources = {name: 1 for name in (RESOURCE, machine) if name}
+    return f"--resources='{json.dumps(resources)}'"
 
 
 def _first_line(error: Any) -> str:

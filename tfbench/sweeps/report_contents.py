@@ -1,7 +1,8 @@
-"""From a comparison and the store that its runs are in to all that a report is made of."""
+"""Gathers what a report is made of, from a comparison and the store of its runs."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.errors import TrackingError
@@ -35,13 +36,21 @@ def gather_contents(
     results, unreadable = _read_runs(store, [run.run_id for run in runs])
     comparison = dataclasses.replace(comparison, unreadable={**comparison.unreadable, **unreadable})
     newest = next(reversed(results.values()), None)
-    name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
-    tables = plan.tables if plan else to_tables(newest.request.recipe) if newest else {}
+    recipe_name = ""
+    if runs:
+        recipe_name = runs[-1].recipe
+    elif comparison.recipes:
+        recipe_name = comparison.recipes[0]
+    tables = plan.tables if plan else {}
+    if newest and not plan:
+        tables = to_tables(newest.request.recipe)
     verdict = ComparedRuns(comparison=comparison, plan=plan).verdict
+    plots = [*comparison_plots(comparison, *verdict[:1])]
     data = "synthetic" if comparison.is_synthetic else "real"
-    curves = list(_find_curves(results, comparison))
+    curves = _find_curves(results, comparison)
     accuracy = accuracy_by_time(curves, f"{', '.join(comparison.recipes)}, {data} data")
-    plots = [*comparison_plots(comparison, *verdict[:1]), *([accuracy] if accuracy else [])]
+    if accuracy:
+        plots.append(accuracy)
     return ReportContents(
         created=created,
         comparison=comparison,
@@ -50,7 +59,7 @@ def gather_contents(
         plots=tuple(plots),
         environment=newest.environment if newest else None,
         commands=_list_commands(plan, results.values()),
-        recipe_name=name,
+        recipe_name=recipe_name,
         recipe_toml=format_toml(tables),
     )
 
@@ -68,36 +77,39 @@ def _read_runs(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResul
     return results, unreadable
 
 
-def _find_curves(
-    results: Mapping[str, RunResult], comparison: Comparison
-) -> Iterator[AccuracyCurve]:
-    """Yields the accuracy curve of the median-speed run under each setup.
+def _find_curves(results: Mapping[str, RunResult], comparison: Comparison) -> list[AccuracyCurve]:
+    """Returns the accuracy of the median-speed run under each setup.
 
     It does so for the smallest and largest networks and batches.
     """
+    curves = []
     for row in corner_rows(comparison):
         for setup, entry in row.entries.items():
-            ordered = sorted(
-                (run for run in entry.runs if run.run_id in results),
-                key=lambda run: run.speed or 0.0,
+            runs = [run for run in entry.runs if run.run_id in results]
+            if not runs:
+                continue
+            runs.sort(key=lambda run: run.speed or 0.0)
+            median = runs[(len(runs) - 1) // 2]
+            points = [
+                (epoch.elapsed_seconds, epoch.val_accuracy)
+                for epoch in results[median.run_id].epochs
+                if epoch.val_accuracy is not None
+            ]
+            curves.append(
+                AccuracyCurve(describe_configuration(row.configuration), setup, tuple(points))
             )
-            if ordered:
-                epochs = results[ordered[(len(ordered) - 1) // 2].run_id].epochs
-                points = [
-                    (one.elapsed_seconds, one.val_accuracy)
-                    for one in epochs
-                    if one.val_accuracy is not None
-                ]
-                yield AccuracyCurve(describe_configuration(row.configuration), setup, tuple(points))
+    return curves
 
 
 def _list_commands(plan: SweepPlan | None, results: Iterable[RunResult]) -> tuple[str, ...]:
-    asked = [plan.argv] if plan else dict.fromkeys(one.request.argv for one in results)
-    commands = tuple(command_line(*words) for words in asked if words)
-    if not plan or not commands:
-        return commands
-    pairs = zip(("", *plan.argv), plan.argv, strict=False)
-    store = [
-        word for before, word in pairs if "--store" in (before, word) or word.startswith("--store=")
-    ]
-    return (*commands, command_line("report", "--sweep", "@last", *store))
+    """Returns the commands that made the runs; after that of a sweep, the one of its report."""
+    if plan is None:
+        commands = dict.fromkeys(result.request.argv for result in results)
+        return tuple(command_line(*words) for words in commands if words)
+    if not plan.argv:
+        return ()
+    store = []
+    for before, word in itertools.pairwise(("", *plan.argv)):
+        if "--store" in (before, word) or word.startswith("--store="):
+            store.append(word)
+    return command_line(*plan.argv), command_line("report", "--sweep", "@last", *store)

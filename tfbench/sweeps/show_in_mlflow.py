@@ -1,10 +1,7 @@
-"""A sweep in MLflow.
-
-The view that shows it by itself, with each setup's figures as curves over what was varied.
-"""
+"""Writes the view of a sweep in MLflow: each setup's figures as curves over what was varied."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
@@ -12,7 +9,6 @@ from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.records.sweep import (
     MODE_STRATEGIES,
-    Mode,
     PlannedRunResult,
     SweepPlan,
     describe_configuration,
@@ -26,15 +22,13 @@ from tfbench.store.sweep_log import find_tracking
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
 
-Point = tuple[float, Entry]
-
 
 class ShownSweep(NamedTuple):
     """Where MLflow shows a sweep."""
 
     tracking_uri: str
     experiment_id: str
-    num_missing: int  # that were measured, and are not there
+    num_missing: int  # runs that were measured, and are not there
 
 
 def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> TrackedSweep:
@@ -61,11 +55,12 @@ def find_shown_sweep(
     Raises:
         TrackingError: No run of it is in MLflow, or MLflow cannot be asked.
     """
-    if state := find_tracking(store, plan.sweep_id):
-        run_ids = {result.run_id for result in results.values() if result.run_id}
+    state = find_tracking(store, plan.sweep_id)
+    if state:
         tracker = make_tracker(state.tracking_uri, state.experiment)
         tracked = show_sweep(plan, compare_sweep(store, plan, results), tracker)
         if tracked.run_ids:
+            run_ids = {result.run_id for result in results.values() if result.run_id}
             return ShownSweep(
                 state.tracking_uri, tracked.experiment_id, len(run_ids - tracked.run_ids)
             )
@@ -78,10 +73,8 @@ def find_shown_sweep(
     )
 
 
-def find_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
-    """Yields a curve for each setup and network, as the report draws them.
-
-    For each mode where setups differ in that.
+def find_curves(plan: SweepPlan, comparison: Comparison) -> list[Curve]:
+    """Returns a curve for each setup and network, or for each mode of a scaling, as reports do.
 
     One may have no runs. Places on the x axis that are not whole have no point: a tracking server
     counts in whole steps.
@@ -89,109 +82,99 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
     if plan.scaling_modes:
-        for place, mode in enumerate(plan.scaling_modes):
-            name, over = (
-                ("all setups", "replicas") if plan.scaling_modes == ("data",) else (mode, "devices")
-            )
-            yield _curve(
-                name,
-                place,
-                over,
-                _scaling_points(plan, comparison, mode),
-                baseline,
-                {"setup": name},
-            )
-        return
+        return _scaling_curves(plan, comparison, baseline)
     layout = lay_out(comparison)
     over = layout.x_label.partition(" (")[0].removeprefix("global ")  # without its unit
+    curves = []
     for panel_place, panel in enumerate(layout.panels):
-        values = {
-            key: [format_value(row.configuration.get(key)) for _, row in panel.points]
-            for key in comparison.keys
-        }
-        shared = {key: ", ".join(dict.fromkeys(listed)) for key, listed in values.items()}
+        labels = {}
+        for key in comparison.keys:
+            values = [format_value(row.configuration.get(key)) for _, row in panel.points]
+            labels[key] = ", ".join(dict.fromkeys(values))
         for setup_place, setup in enumerate(comparison.setups):
-            place, shade = (
-                (setup_place, panel_place) if len(comparison.setups) > 1 else (panel_place, 0)
-            )
+            is_alone = len(comparison.setups) == 1
             points = [(x, row.entries[setup]) for x, row in panel.points]
-            name = (
-                f"{_short_name(panel.configuration)} {setup}".strip()
-            )  # MLflow cuts names at the right
+            # MLflow cuts names at the right.
+            name = f"{_short_name(panel.configuration)} {setup}".strip()
             fewest = min((len(entry.runs) for _, entry in points if entry.runs), default=0)
-            name += f", {fewest} of {plan.num_rounds} rounds" if fewest < plan.num_rounds else ""
-            yield _curve(name, place, over, points, baseline, {"setup": setup, **shared}, shade)
+            if fewest < plan.num_rounds:
+                name += f", {fewest} of {plan.num_rounds} rounds"
+            curves.append(
+                _curve(
+                    points,
+                    baseline,
+                    name=name,
+                    place=panel_place if is_alone else setup_place,
+                    shade=0 if is_alone else panel_place,
+                    over=over,
+                    labels={"setup": setup, **labels},
+                )
+            )
+    return curves
+
+
+def _scaling_curves(plan: SweepPlan, comparison: Comparison, baseline: str | None) -> list[Curve]:
+    """Returns a curve over the numbers of devices for each mode of sharing the work."""
+    curves = []
+    for place, mode in enumerate(plan.scaling_modes):
+        name: str = mode
+        over = "devices"
+        if plan.scaling_modes == ("data",):
+            name = "all setups"
+            over = "replicas"
+        points = []
+        for row in comparison.rows[:1]:
+            for setup in plan.setups:
+                if setup.num_devices == 1 or setup.strategy == MODE_STRATEGIES[mode]:
+                    points.append((float(setup.num_devices), row.entries[setup.label]))
+        curves.append(
+            _curve(points, baseline, name=name, place=place, over=over, labels={"setup": name})
+        )
+    return curves
 
 
 def _short_name(configuration: Mapping[str, Any]) -> str:
-    """Returns what tells a network from others.
-
-    "1000x1000", or "activation=relu" where it is no size.
-    """
-    sizes = [value for value in configuration.values() if isinstance(value, list | tuple) and value]
-    return (
-        "x".join(map(format_value, sizes[0]))
-        if len(configuration) == len(sizes) == 1
-        else describe_configuration(configuration)
-    )
-
-
-def _scaling_points(plan: SweepPlan, comparison: Comparison, mode: Mode) -> list[Point]:
-    """Returns the one device and what a mode makes of several."""
-    setups = [
-        setup
-        for setup in plan.setups
-        if setup.num_devices == 1 or setup.strategy == MODE_STRATEGIES[mode]
+    """Returns a network's name: "1000x1000", or "activation=relu" where it is no size."""
+    sizes = [
+        value for value in filter(None, configuration.values()) if isinstance(value, list | tuple)
     ]
-    return [
-        (float(setup.num_devices), row.entries[setup.label])
-        for row in comparison.rows[:1]
-        for setup in setups
-    ]
+    if len(configuration) == len(sizes) == 1:
+        return "x".join(map(format_value, sizes[0]))
+    return describe_configuration(configuration)
 
 
-def _curve(
-    name: str,
-    place: int,
-    over: str,
-    points: Sequence[Point],
-    baseline: str | None,
-    labels: Mapping[str, str],
-    shade: int = 0,
-) -> Curve:
+def _curve(points: Sequence[tuple[float, Entry]], baseline: str | None, **fields: Any) -> Curve:
+    """Returns a curve through some points; `fields` are those of its name, place and labels."""
+    figures = {}
+    inconclusive = []
+    run_ids = []
+    for x, entry in points:
+        if entry.speed and x.is_integer():
+            figures[int(x)] = _figures(entry, baseline)
+        if entry.speedup and not _is_conclusive(entry):
+            inconclusive.append(int(x))
+        run_ids += [run.run_id for run in entry.runs]
     return Curve(
-        name=name,
-        place=place,
-        shade=shade,
-        over=over,
-        labels=labels,
-        points={
-            int(x): _figures(entry, baseline)
-            for x, entry in points
-            if entry.speed and x.is_integer()
-        },
-        inconclusive=tuple(
-            int(x) for x, entry in points if entry.speedup and not _is_conclusive(entry)
-        ),
-        run_ids=tuple(run.run_id for _, entry in points for run in entry.runs),
+        points=figures,
+        inconclusive=tuple(inconclusive),
+        run_ids=tuple(run_ids),
+        **fields,
     )
 
 
-def _figures(entry: Entry, baseline: str | None) -> Mapping[str, float]:
+def _figures(entry: Entry, baseline: str | None) -> dict[str, float]:
     """Returns the speed, and the ratio with its interval if that is conclusive.
 
     The baseline's is the line at 1.
     """
-    values = {"samples_per_second": entry.speed}
+    figures = {"samples_per_second": entry.speed}
     if entry.setup == baseline:
-        values["speedup"] = 1.0
+        figures["speedup"] = 1.0
     elif entry.speedup and _is_conclusive(entry):
-        values |= {
-            "speedup": entry.speedup.ratio,
-            "speedup_low": entry.speedup.low,
-            "speedup_high": entry.speedup.high,
-        }
-    return {name: value for name, value in values.items() if value is not None}
+        figures["speedup"] = entry.speedup.ratio
+        figures["speedup_low"] = entry.speedup.low
+        figures["speedup_high"] = entry.speedup.high
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def _is_conclusive(entry: Entry) -> bool:

@@ -5,16 +5,17 @@ Each run is a process of its own.
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
 from tfbench.errors import DatasetError, RecipeError, TfbenchError, TrackingError
 from tfbench.records.observer import Observer
-from tfbench.records.run import RunRequest, Summary
+from tfbench.records.run import RunRequest
 from tfbench.records.sweep import (
     BATCH_KEY,
+    Outcome,
     PlannedRun,
     PlannedRunResult,
     SweepPlan,
@@ -45,7 +46,7 @@ from tfbench.wording import shorten
 
 
 class Planned(NamedTuple):
-    """A sweep that is to be made, or gone on with."""
+    """A sweep that is to be made, or resumed."""
 
     plan: SweepPlan
     log: AbstractContextManager[SweepLog]  # its record, to be opened
@@ -59,7 +60,7 @@ def new_sweep(store: Store, plan: SweepPlan) -> Planned:
 
 
 def reopen_sweep(store: Store, token: str, *, allows_code: bool) -> Planned:
-    """Returns a sweep that is to go on, whose record may be someone else's.
+    """Returns a sweep that is to be resumed, whose record may be someone else's.
 
     Args:
         store: Where it is.
@@ -80,10 +81,10 @@ def reopen_sweep(store: Store, token: str, *, allows_code: bool) -> Planned:
 
 
 def require_allowed_again(plan: SweepPlan, *, allows_code: bool) -> None:
-    """Rejects a plan of before that calls code.
+    """Rejects an earlier plan that calls code, unless that is allowed again.
 
     Raises:
-        RecipeError: It is not allowed again.
+        RecipeError: It is not allowed.
     """
     if plan.allows_code and not allows_code:
         raise RecipeError(
@@ -106,12 +107,13 @@ def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
         DatasetError: There is no data for the first run; a new sweep leaves no record then.
         TrackingError: The record cannot be written, or another process is at it.
     """
-    if named := [setup.label for setup in planned.plan.setups if setup.machine]:
-        raise RecipeError(
-            f'setup "{shorten(named[0])}": names a machine, and all runs are made on this one.'
-            " `tfbench sweep --plan FILE` leaves its tasks to a scheduler, `--ray ADDRESS` finds"
-            " it in a Ray cluster."
-        )
+    for setup in planned.plan.setups:
+        if setup.machine:
+            raise RecipeError(
+                f'setup "{shorten(setup.label)}": names a machine, and all runs are made on this'
+                " one. `tfbench sweep --plan FILE` leaves its tasks to a scheduler, `--ray ADDRESS`"
+                " finds it in a Ray cluster."
+            )
     require_backends(planned.plan)
     with planned.log as log:
         end = run_sweep(log, maker, observer)
@@ -134,11 +136,10 @@ def make_task(
         DatasetError: There is no data for the first run.
         TrackingError: The store cannot be written to.
     """
-    found = find_results(maker.store, plan)
-    of_task = {planned.number for planned in task.runs}  # a store may have others'
-    own = {number: result for number, result in found.items() if number in of_task}
-    log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), own)
-    return run_sweep(log, maker, observer, task.runs)
+    stored = find_results(maker.store, plan)  # maybe also of other tasks
+    results = {run.number: stored[run.number] for run in task.runs if run.number in stored}
+    plan = dataclasses.replace(plan, data_dir=data_dir or plan.data_dir)
+    return run_sweep(SweepLog(None, plan, results), maker, observer, task.runs)
 
 
 def compare_and_track(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
@@ -153,162 +154,195 @@ def compare_and_track(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
     return Swept(comparison=comparison, plan=plan, end=end, view_problem=problem)
 
 
-def _refine(log: SweepLog, store: Store) -> bool:
-    """Adds values to a sweep in between those at which the faster setup changes.
-
-    Says whether there were any.
-    """
-    plan = log.plan
-    limits = log.plan.refinement
-    if limits is None:
-        return False
-    comparison = compare_sweep(store, plan, log.results)
-    known = plan.variations[0].values
-    wanted = {
-        value
-        for setup in comparison.setups[1:]
-        for value in refine(find_crossover(comparison, setup), limits.step)
-    }
-    values = sorted(wanted - set(map(value_of, known)))[
-        : limits.most - (len(known) - limits.num_first)
-    ]
-    if values:
-        log.extend(add_values(plan, values))
-    return bool(values)
-
-
 def run_sweep(
-    log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[PlannedRun] | None = None
+    log: SweepLog,
+    maker: RunMaker,
+    observer: Observer,
+    task_runs: Sequence[PlannedRun] | None = None,
 ) -> SweepEnd:
     """Makes the runs of a sweep that it does not have yet.
 
     A run that fails, is killed for memory or time, or is rejected is a result like any other; its
     configuration is not tried again in later rounds. The sweep ends early when a signal asks for
-    it, or when the next run would go beyond the time budget, which counts from this call on; a
-    sweep that goes on makes at least one run.
+    it, or when the next run would exceed the time budget, which counts from this call on; a
+    resumed sweep makes at least one run.
 
     Args:
         log: The sweep's open record.
         maker: Makes the runs.
         observer: Told what happens.
-        of: The runs that are to be there in the end; None: all, and those that a refinement adds.
+        task_runs: The runs of one task, to make no others; None: all, and those that a refinement
+            adds.
 
     Raises:
         DatasetError: There is no data for the first run, so that none would have any.
     """
     plan = log.plan
-    start = time.monotonic()
     limits = RunLimits(
         timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes
     )
-    planned_runs = list_planned_runs(plan) if of is None else of
-    planned = PlannedRun(0, 0, 0, 0)  # the one under way
-    known = reusable_results(plan, log.results, maker.store)
-
-    def find_left() -> list[PlannedRun]:
-        return [one for one in planned_runs if one.number not in known]
-
-    def end(result: PlannedRunResult, summary: Summary | None = None) -> None:
-        log.end(result)
-        known[result.number] = result
-        observer.end(planned, result, summary)
-
-    def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
-        nonlocal planned_runs, planned
-        while True:
-            left = find_left()
-            if not left and of is None and _refine(log, maker.store):
-                observer.extend(log.plan)
-                planned_runs = list_planned_runs(log.plan)
-                left = find_left()
-            made = [
-                result.seconds
-                for result in known.values()
-                if result.outcome == "FINISHED" and result.seconds
-            ]
-            seconds = estimate_seconds(plan, made)
-            budget = plan.time_budget_seconds if done or not log.results else None
-            if not left or (budget and time.monotonic() - start + seconds > budget):
-                return None
-            planned = left[0]
-            if earlier := _find_failure(planned, log.plan, known):
-                end(PlannedRunResult(number=planned.number, outcome="SKIPPED", reason=earlier))
-                continue
-            observer.begin(planned, len(planned_runs) - len(left), seconds * len(left))
-            return planned_request(log.plan, planned), ""
-
-    def tell(run: SeriesRun) -> None:
-        result = PlannedRunResult(
-            number=planned.number, outcome="REJECTED", reason=run.rejection, seconds=run.seconds
-        )
-        if run.outcome is None:
-            if of is not None:
-                keep_rejected(maker.store, run.request, run.rejection)
-            end(result)
-        elif (
-            not run.outcome.was_interrupted or run.is_finished
-        ):  # half a run is made again when the sweep goes on
-            made = run.outcome
-            status = "FAILED" if made.result.status == "RUNNING" else made.result.status
-            end(
-                dataclasses.replace(result, outcome=status, run_id=made.run_id, reason=made.reason),
-                made.summary,
-            )
-
-    def ends_all(error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
-        return isinstance(error, DatasetError) and not any(
-            result.run_id for result in log.results.values()
-        )
-
-    def execute(request: RunRequest, label: str) -> Run:
-        return maker.make(request, observer, limits)
-
+    sweep = _SweepSeries(
+        log,
+        maker.store,
+        observer,
+        time.monotonic(),
+        task_runs is not None,
+        list_planned_runs(plan) if task_runs is None else task_runs,
+        reusable_results(plan, log.results, maker.store),
+        PlannedRun(0, 0, 0, 0),
+    )
     try:
-        runs = make_runs(next_run, execute, tell=tell, ends_all=ends_all)
+        series = make_runs(
+            sweep.next_run,
+            lambda request, label: maker.make(request, observer, limits),
+            report=sweep.report,
+            ends_all=sweep.ends_all,
+        )
     finally:
         observer.close()
         maker.forker.close()
     return SweepEnd(
-        num_planned=len(planned_runs),
-        num_left=len(find_left()),
-        was_interrupted=runs.was_interrupted,
+        num_planned=len(sweep.planned_runs),
+        num_left=len(sweep.list_left()),
+        was_interrupted=series.was_interrupted,
         results=dict(log.results),
     )
+
+
+@dataclasses.dataclass
+class _SweepSeries:
+    """The series of a sweep's runs: which comes next, and what came of those that are over."""
+
+    log: SweepLog
+    store: Store
+    observer: Observer
+    start: float  # on the monotonic clock
+    is_task: bool  # whether it makes the runs of one task only
+    planned_runs: Sequence[PlannedRun]
+    results: dict[int, PlannedRunResult]  # of the runs that need not be made
+    current: PlannedRun  # the run under way
+
+    def list_left(self) -> list[PlannedRun]:
+        """Returns the planned runs that have no result."""
+        return [planned for planned in self.planned_runs if planned.number not in self.results]
+
+    def next_run(self, done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
+        """Returns the request for the next run; None: none is left, or there is no time for it.
+
+        Runs whose configuration failed in an earlier round are skipped.
+        """
+        while True:
+            left = self.list_left() or self._refine()
+            seconds = self._estimate_seconds()
+            budget = self.log.plan.time_budget_seconds
+            if self.log.results and not done:  # a resumed sweep makes at least one run
+                budget = None
+            if not left or (budget and time.monotonic() - self.start + seconds > budget):
+                return None
+            self.current = left[0]
+            failure = self._find_failure()
+            if not failure:
+                num_over = len(self.planned_runs) - len(left)
+                self.observer.begin(self.current, num_over, seconds * len(left))
+                return planned_request(self.log.plan, self.current), ""
+            self._end("SKIPPED", failure)
+
+    def report(self, run: SeriesRun) -> None:
+        """Notes what came of a run.
+
+        Half a run is not noted: it is made again when the sweep is resumed.
+        """
+        made = run.outcome
+        if made is None:
+            if self.is_task:
+                keep_rejected(self.store, run.request, run.rejection)
+            self._end("REJECTED", run.rejection, run.seconds)
+        elif run.is_finished or not made.was_interrupted:
+            status = made.result.status
+            outcome = "FAILED" if status == "RUNNING" else status
+            self._end(outcome, made.reason, run.seconds, made)
+
+    def ends_all(self, error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
+        """Says whether an error ends the sweep: the first run has no data."""
+        if not isinstance(error, DatasetError):
+            return False
+        return not any(result.run_id for result in self.log.results.values())
+
+    def _end(
+        self, outcome: Outcome, reason: str, seconds: float = 0.0, made: Run | None = None
+    ) -> None:
+        result = PlannedRunResult(
+            number=self.current.number,
+            outcome=outcome,
+            run_id=made.run_id if made else None,
+            reason=reason,
+            seconds=seconds,
+        )
+        self.log.end(result)
+        self.results[result.number] = result
+        self.observer.end(self.current, result, made.summary if made else None)
+
+    def _estimate_seconds(self) -> float:
+        """Returns about how long the next run takes."""
+        finished = [run for run in self.results.values() if run.outcome == "FINISHED"]
+        return estimate_seconds(self.log.plan, [run.seconds for run in finished if run.seconds])
+
+    def _find_failure(self) -> str:
+        """Returns why the current configuration failed in an earlier round; "" if it did not."""
+        for other in list_planned_runs(self.log.plan):
+            result = self.results.get(other.number)
+            if other.cell != self.current.cell or not result:
+                continue
+            if result.outcome not in ("FINISHED", "SKIPPED"):
+                return (
+                    f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
+                )
+        return ""
+
+    def _refine(self) -> list[PlannedRun]:
+        """Adds values between those at which the faster setup changes; returns their runs."""
+        plan = self.log.plan
+        limits = plan.refinement
+        if limits is None or self.is_task:
+            return []
+        comparison = compare_sweep(self.store, plan, self.log.results)
+        values = set[int]()
+        for setup in comparison.setups[1:]:
+            values.update(refine(find_crossover(comparison, setup), limits.step))
+        planned_values = plan.variations[0].values
+        values.difference_update(map(value_of, planned_values))
+        num_added = len(planned_values) - limits.num_first
+        new_values = sorted(values)[: limits.most - num_added]
+        if new_values:
+            self.log.extend(add_values(plan, new_values))
+            self.observer.extend(self.log.plan)
+            self.planned_runs = list_planned_runs(self.log.plan)
+        return self.list_left()
 
 
 def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
     """Builds the request for one run of a sweep."""
     configuration = list_configurations(plan)[planned.configuration]
     setup = plan.setups[planned.setup]
-    own_batch = () if plan.per_replica_batch_size is None else (BATCH_KEY,)
-    own_keys = (key for key, _ in setup.values)
     recipe = resolve_recipe(plan, configuration, setup)
-    if (
-        planned.round_number > 1
-    ):  # input pipeline and peak are those of round 1, and the checks take seconds
-        recipe = dataclasses.replace(
-            recipe, measurement=dataclasses.replace(recipe.measurement, checks=False)
-        )
+    if planned.round_number > 1:
+        # Round 1 has measured the input pipeline and the peak, and the checks take seconds.
+        measurement = dataclasses.replace(recipe.measurement, checks=False)
+        recipe = dataclasses.replace(recipe, measurement=measurement)
+    overrides = [*plan.overrides, *configuration, *dict(setup.values)]
+    if plan.per_replica_batch_size is not None:
+        overrides.append(BATCH_KEY)
     request = new_request(
         recipe,
         name=None,
         data_dir=None,
-        overrides=tuple(dict.fromkeys((*plan.overrides, *configuration, *own_keys, *own_batch))),
+        overrides=tuple(dict.fromkeys(overrides)),
         allows_code=plan.allows_code,
     )
-    name = f"{request.name}-r{planned.round_number}"
-    tags = tags_of(plan, planned)
     return dataclasses.replace(
-        request, name=name, data_dir=plan.data_dir, tags=tags, argv=plan.argv
+        request,
+        name=f"{request.name}-r{planned.round_number}",
+        data_dir=plan.data_dir,
+        tags=tags_of(plan, planned),
+        argv=plan.argv,
     )
-
-
-def _find_failure(
-    planned: PlannedRun, plan: SweepPlan, known: Mapping[int, PlannedRunResult]
-) -> str:
-    """Returns why the configuration of a run failed in an earlier round; "" if it did not."""
-    for other in list_planned_runs(plan):
-        result = known.get(other.number)
-        if result and other.cell == planned.cell and result.outcome not in ("FINISHED", "SKIPPED"):
-            return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
-    return ""

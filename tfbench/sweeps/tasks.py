@@ -1,6 +1,4 @@
-"""A sweep over several machines.
-
-Its plan as a file, the tasks of it, and which runs of a store are of it.
+"""A sweep over several machines: its plan as a file, its tasks, and its runs in a store.
 
 A task is what one machine makes. Any scheduler runs `tfbench sweep --plan FILE --task N`; each run
 says in its tags which one of the plan it is, so that its journal is all that has to come home.
@@ -40,20 +38,14 @@ class Task(NamedTuple):
 def list_tasks(plan: SweepPlan) -> list[Task]:
     """Returns the tasks of a sweep, in the order of their first runs.
 
-    Each run belongs to exactly one task.
-
-    Within a task, runs come as they do in a sweep on one machine: round by round, the setups take
-    turns at being first.
+    Each run belongs to exactly one task. Within a task, runs come as they do in a sweep on one
+    machine: round by round, the setups take turns at being first.
     """
-    found: dict[tuple[int, str], list[PlannedRun]] = {}
+    runs: dict[tuple[int, str], list[PlannedRun]] = {}
     for planned in list_planned_runs(plan):
-        found.setdefault((planned.configuration, plan.setups[planned.setup].machine), []).append(
-            planned
-        )
-    return [
-        Task(number, *key, tuple(planned_runs))
-        for number, (key, planned_runs) in enumerate(found.items())
-    ]
+        machine = plan.setups[planned.setup].machine
+        runs.setdefault((planned.configuration, machine), []).append(planned)
+    return [Task(number, *key, tuple(runs[key])) for number, key in enumerate(runs)]
 
 
 def find_task(plan: SweepPlan, number: int) -> Task:
@@ -69,9 +61,7 @@ def find_task(plan: SweepPlan, number: int) -> Task:
 
 
 def read_plan_file(path: Path) -> SweepPlan:
-    """Reads a plan of `tfbench sweep --plan` and checks every configuration.
-
-    The plan may be from another machine.
+    """Reads a plan of `tfbench sweep --plan`, maybe of another machine, and checks it.
 
     Raises:
         RecipeError: It is none, or a configuration of it cannot be.
@@ -99,36 +89,34 @@ def tags_of(plan: SweepPlan, planned: PlannedRun) -> dict[str, str]:
 
 
 def find_results(store: Store, plan: SweepPlan) -> dict[int, PlannedRunResult]:
-    """Returns what came of runs of a sweep by their numbers in the plan, as their tags say.
+    """Returns what came of runs of a sweep by their numbers in the plan, as their tags show.
 
-    The newest of each counts.
-
-    Half a run is none.
+    The newest of each counts; half a run does not.
 
     Args:
         store: Where the runs are.
         plan: Of the sweep.
     """
-    numbers = {
-        frozenset(tags_of(plan, planned).items()): planned.number
-        for planned in list_planned_runs(plan)
-    }
-    names = (SWEEP_TAG, CONFIGURATION_TAG, SETUP_TAG, ROUND_TAG)
-    found = {}
-    for brief in sorted(read_briefs(store, store.run_ids()).found, key=lambda brief: brief.created):
-        number = numbers.get(frozenset((name, brief.tags.get(name, "")) for name in names))
-        if number is not None and not was_cut_short(brief.status, brief.reason):
-            outcome = "REJECTED" if brief.reason.startswith(_REJECTED) else brief.status
-            reason = brief.reason.removeprefix(_REJECTED)
-            plain = {"number": number, "outcome": outcome, "run_id": brief.run_id, "reason": reason}
-            found[number] = build(PlannedRunResult, plain, f"run {brief.run_id}")
-    return found
+    names = (SWEEP_TAG, CONFIGURATION_TAG, SETUP_TAG, ROUND_TAG)  # as in `tags_of`
+    numbers = {}
+    for planned in list_planned_runs(plan):
+        numbers[tuple(tags_of(plan, planned).values())] = planned.number
+    briefs = read_briefs(store, store.run_ids()).found
+    briefs.sort(key=lambda brief: brief.created)
+    results = {}
+    for brief in briefs:
+        number = numbers.get(tuple(brief.tags.get(name, "") for name in names))
+        if number is None or was_cut_short(brief.status, brief.reason):
+            continue
+        outcome = "REJECTED" if brief.reason.startswith(_REJECTED) else brief.status
+        reason = brief.reason.removeprefix(_REJECTED)
+        plain = {"number": number, "outcome": outcome, "run_id": brief.run_id, "reason": reason}
+        results[number] = build(PlannedRunResult, plain, f"run {brief.run_id}")
+    return results
 
 
 def keep_rejected(store: Store, request: RunRequest, reason: str) -> None:
-    """Writes a journal of two lines of a run that was rejected.
-
-    All that comes home of a task is its journals.
+    """Writes a journal of two lines of a rejected run: only journals come home from a task.
 
     Raises:
         TrackingError: It cannot be written.
@@ -145,19 +133,19 @@ def keep_rejected(store: Store, request: RunRequest, reason: str) -> None:
 
 
 def note_results(log: SweepLog, store: Store) -> None:
-    """Notes in a sweep's record what is in the store of it.
+    """Notes in a sweep's record the runs that the store has and the record lacks.
 
-    Made elsewhere, or by one that ended before its note.
+    They were made elsewhere, or by a process that ended before it noted them.
     """
     for number, result in find_results(store, log.plan).items():
-        known = log.results.get(number)
-        if known is None or known.run_id != result.run_id:
+        noted = log.results.get(number)
+        if noted is None or noted.run_id != result.run_id:
             log.end(result)
 
 
 @contextlib.contextmanager
 def reopened(store: Store, sweep_id: str) -> Iterator[SweepLog]:
-    """Opens the record of a sweep that is to go on, with all that is in the store of it.
+    """Opens the record of a sweep that is to be resumed, and notes all its runs in the store.
 
     Raises:
         TrackingError: Another process is at it, or the record is damaged or cannot be written.
@@ -173,9 +161,7 @@ def note_imported(store: Store, run_ids: Iterable[str]) -> list[str]:
     Raises:
         TrackingError: A record is damaged, or another process is at it.
     """
-    named = dict.fromkeys(
-        brief.tags.get(SWEEP_TAG, "") for brief in read_briefs(store, run_ids).found
-    )
+    named = {brief.tags.get(SWEEP_TAG) for brief in read_briefs(store, run_ids).found}
     sweeps = [sweep_id for sweep_id in list_sweeps(store) if sweep_id in named]
     for sweep_id in sweeps:
         with reopened(store, sweep_id):
@@ -186,26 +172,19 @@ def note_imported(store: Store, run_ids: Iterable[str]) -> list[str]:
 def reusable_results(
     plan: SweepPlan, results: Mapping[int, PlannedRunResult], store: Store
 ) -> dict[int, PlannedRunResult]:
-    """Returns the results that need not be made again here.
-
-    Those of whole tasks, of the others those of this machine.
+    """Returns the results that are kept here: of whole tasks, and others of this machine.
 
     All rounds of a task are made on one machine: rounds of two have nothing in common.
     """
     run_ids = [result.run_id for result in results.values() if result.run_id]
     hosts = {brief.run_id: host_of(brief) for brief in read_briefs(store, run_ids).found}
     here = platform.node()
-    standing = dict[int, PlannedRunResult]()
+    reusable = dict[int, PlannedRunResult]()
     for task in list_tasks(plan):
-        own = {
-            planned.number: results[planned.number]
-            for planned in task.runs
-            if planned.number in results
-        }
-        is_whole = len(own) == len(task.runs)
-        standing |= {
-            n: one
-            for n, one in own.items()
-            if is_whole or (hosts.get(one.run_id or "") or here) == here
-        }
-    return standing
+        numbers = [planned.number for planned in task.runs if planned.number in results]
+        is_whole = len(numbers) == len(task.runs)
+        for number in numbers:
+            host = hosts.get(results[number].run_id or "")
+            if is_whole or not host or host == here:
+                reusable[number] = results[number]
+    return reusable

@@ -1,7 +1,7 @@
 """Addresses of MLflow: which can be one, which name a file, and which of them a user has named.
 
-A store keeps them without their passwords (`wording.without_secrets`): who goes on names them
-again.
+A store keeps them without their passwords (`wording.without_secrets`), so that a user names them
+again to go on.
 """
 
 import re
@@ -35,18 +35,16 @@ def require_address(tracking_uri: str) -> None:
             " http://127.0.0.1:5000 or sqlite:////data/mlflow.db. Put an MLflow server before any"
             " other database."
         )
-    if scheme == "sqlite" and set("?#%") & set(
-        tracking_uri
-    ):  # MLflow would have its database elsewhere
+    # With one of these, MLflow would have its database elsewhere.
+    if scheme == "sqlite" and set("?#%") & set(tracking_uri):
         raise TrackingError(
             f"tracking URI {tracking_uri}: a path of SQLite must have no ?, # or %. Use another"
             " file."
         )
     if not is_server(tracking_uri):
         return
-    if not _FORM.fullmatch(
-        tracking_uri
-    ):  # and is not shown: where a password is in it could not be told
+    # The message does not show it: nobody knows where in it a password is.
+    if not _FORM.fullmatch(tracking_uri):
         raise TrackingError(
             f"tracking URI of {scheme}: must be like {scheme}://USER:PASSWORD@HOST:PORT/PATH, the"
             " port a number. In a password, write special characters as %3A, %2F and the like."
@@ -64,13 +62,13 @@ def is_server(tracking_uri: str) -> bool:
 def database_of(tracking_uri: str) -> Path | None:
     """Returns the file that an address of SQLite names."""
     match = re.fullmatch(r"sqlite:///([^?]+)", tracking_uri)
-    return Path(match[1]).absolute() if match and match[1] != ":memory:" else None
+    if match is None or match[1] == ":memory:":
+        return None
+    return Path(match[1]).absolute()
 
 
 def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
-    """Returns an address that stands in a store as the user has named it.
-
-    With the password that no store keeps.
+    """Returns an address that stands in a store as the user has named it, with its password.
 
     Args:
         tracking_uri: As the store has it, which may come from somebody else.
@@ -84,11 +82,9 @@ def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
         if uri and _place(uri) == _place(tracking_uri):
             return uri
     shown = without_secrets(tracking_uri)
-    hint = (
-        f", with its password for {_MASK}, or no user if the environment has both"
-        if _MASK in shown
-        else ""
-    )
+    hint = ""
+    if _MASK in shown:
+        hint = f", with its password for {_MASK}, or no user if the environment has both"
     raise TrackingError(
         f"Runs of this store are tracked at {shown}. Nothing is sent there, because your MLflow"
         f" password or token would be sent along. If you trust it, add --tracking-uri {shown}, or"
@@ -97,9 +93,7 @@ def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
 
 
 def _place(uri: str) -> str:
-    """Returns an address without credentials.
-
-    For a database, it is the whole path of its file.
-    """
-    bare = re.sub("//[^/]*@", "//", str(database_of(uri) or uri)).rstrip("/")
-    return re.sub("^[a-zA-Z]+://[^/]*", lambda host: host[0].lower(), bare)
+    """Returns an address without credentials; of a database, the whole path of its file."""
+    place = str(database_of(uri) or uri)
+    place = re.sub("//[^/]*@", "//", place).rstrip("/")
+    return re.sub("^[a-zA-Z]+://[^/]*", lambda host: host[0].lower(), place)

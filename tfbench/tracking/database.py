@@ -1,6 +1,6 @@
 """MLflow's database as a file.
 
-Brought into being whole or not at all, and else looked at without MLflow.
+MLflow makes it, whole or not at all; everything else here reads and changes it without MLflow.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ def create(database: Path) -> None:
 
     MLflow's files go into a folder beside it.
 
-    It appears under its name in one step: a process that is killed on the way leaves nothing that
-    is taken for a database, and processes that start at once do not meet half of one. What SQLite
-    kept beside a database that was deleted goes first: its unfinished writes would be put into the
-    new one.
+    The database appears under its name in one step: a process that is killed on the way leaves
+    nothing that is taken for a database, and processes that start at once do not meet half of one.
+    What SQLite kept beside a database that was deleted goes first: its unfinished writes would be
+    put into the new one.
 
     Raises:
         TrackingError: The folder cannot be written to.
@@ -40,9 +40,8 @@ def create(database: Path) -> None:
             with replacing(database) as part:
                 _make(part, artifacts)
                 with contextlib.closing(sqlite3.connect(part)) as connection:
-                    connection.execute(
-                        "UPDATE experiments SET artifact_location = ?", [artifacts]
-                    )  # for `relocate`
+                    # For `relocate`.
+                    connection.execute("UPDATE experiments SET artifact_location = ?", [artifacts])
                     connection.commit()
                     # With a rollback journal, a reader in MLflow's user interface holds a writer up
                     # for a tenth of a second.
@@ -60,34 +59,32 @@ def _make(path: Path, artifacts: str) -> None:
 def relocate(database: Path, artifacts: Path) -> None:
     """Has a store's database look for files where the store is now.
 
-    MLflow keeps absolute paths, and stores are moved.
-
-    The store's place before is that of MLflow's own "Default" experiment, which `create` set.
+    MLflow keeps absolute paths, and stores are moved. Where the store was before is known from
+    MLflow's own "Default" experiment, for which `create` set it.
 
     Raises:
         sqlite3.Error: It is no database of MLflow, or cannot be written to.
     """
     new = artifacts.absolute().as_uri()
     with _open(database) as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT artifact_location FROM experiments WHERE experiment_id = 0"
         ).fetchone()
-        old = found[0] if found else new
+        old = row[0] if row else new
         if old == new or not old.endswith(f"/{artifacts.name}"):
             return
+        next_character = len(old) + 1
         with connection:
             for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
                 connection.execute(
                     f"UPDATE {table} SET {column} = ? || substr({column}, ?) "  # noqa: S608 - of the names above
                     f"WHERE {column} = ? OR substr({column}, 1, ?) = ?",
-                    [new, len(old) + 1, old, len(old) + 1, f"{old}/"],
+                    [new, next_character, old, next_character, f"{old}/"],
                 )
 
 
 def require_whole(database: Path) -> None:
-    """Raises if a store's database is damaged anywhere, or cannot be read.
-
-    One that is not there yet is not.
+    """Raises if a store's database is damaged or cannot be read, but not if it is not there yet.
 
     Raises:
         TrackingError: Saying what is wrong, and what to do about it.
@@ -95,14 +92,12 @@ def require_whole(database: Path) -> None:
     try:
         if database.is_file():
             with _open(database) as connection:
-                (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            if found != "ok":
-                raise sqlite3.DatabaseError(
-                    " ".join(str(found).replace("*** in database main ***", "").split())
-                )
-    except (
-        sqlite3.OperationalError
-    ) as error:  # held by another process, not permitted, a disk that fails
+                (report,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if report != "ok":
+                problem = str(report).replace("*** in database main ***", "")
+                raise sqlite3.DatabaseError(" ".join(problem.split()))
+    # Another process holds it, it is not permitted, or the disk fails.
+    except sqlite3.OperationalError as error:
         raise TrackingError(
             f"{database}: cannot be read: {error}. Make sure that no other process keeps it, and"
             " that you may read and write it and its folder;"

@@ -72,32 +72,31 @@ _OTHER_COLORS = {"jax": 7, "torch": 8}
 def params(result: RunResult) -> dict[str, str]:
     """Returns what runs are compared by.
 
-    Setup, network, data, what is often varied, and all that the user set.
+    That is the setup, the network, the data, what is often varied, and all that the user set.
     """
     request = result.request
-    flat = flatten(recipe_tables.to_tables(request.recipe))
-    wanted = (*_PARAMS, "model", *request.overrides)
-    keys = [key for key in flat if any(f"{key}.".startswith(f"{name}.") for name in wanted)]
     values: dict[str, Any] = {}
-    if result.placement:
-        placement = result.placement
+    if placement := result.placement:
+        backend = request.recipe.training.backend
         values = {
             "setup": (
                 request.tags.get(SETUP_TAG)
-                or label_setup(
-                    placement.strategy, placement.devices, request.recipe.training.backend
-                )
+                or label_setup(placement.strategy, placement.devices, backend)
             ),
             "global_batch_size": placement.global_batch_size,
             "strategy": placement.strategy,
             "num_workers": placement.num_workers if placement.num_workers > 1 else None,
         }
-    values |= {key: flat[key] for key in keys if not key.startswith(_NO_PARAMS)}
-    if result.model and result.model.own_optimizer:  # the recipe's is not used
-        values = {
-            key: value for key, value in values.items() if not key.startswith("training.optimizer.")
-        }
-        values["training.optimizer.name"] = result.model.own_optimizer
+    left_out: tuple[str, ...] = _NO_PARAMS
+    own_optimizer = result.model.own_optimizer if result.model else None
+    if own_optimizer:  # the recipe's is not used
+        left_out = (*left_out, "training.optimizer.")
+    wanted = tuple(f"{name}." for name in (*_PARAMS, "model", *request.overrides))
+    for key, value in flatten(recipe_tables.to_tables(request.recipe)).items():
+        if f"{key}.".startswith(wanted) and not key.startswith(left_out):
+            values[key] = value
+    if own_optimizer:
+        values["training.optimizer.name"] = own_optimizer
     return {
         name: cut(_text(value), MAX_PARAM_CHARACTERS)
         for name, value in values.items()
@@ -108,7 +107,7 @@ def params(result: RunResult) -> dict[str, str]:
 def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
     """Returns the metrics of one epoch that exist.
 
-    A compiled network's own with the characters that MLflow takes.
+    Names of a compiled network's own metrics keep only the characters that MLflow takes.
     """
     values = {
         re.sub(r"[^\w -]", "_", name)[:MAX_METRIC_CHARACTERS]: value
@@ -119,25 +118,18 @@ def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
 
 
 def summary_metrics(summary: Summary) -> dict[str, float]:
-    """Returns a run's figures that MLflow shows, the most important first.
-
-    Those that do not exist are left out.
-    """
+    """Returns a run's figures that exist and that MLflow shows, the most important first."""
     metrics = summary.metrics
     groups = [name for name in metrics if name.startswith(("cost/", "profile/"))]
-    axes = {
-        axis: logarithm(value)
-        for axis, (name, logarithm) in AXES.items()
-        if (value := metrics.get(name))
-    }
-    return _existing({name: metrics.get(name) for name in (*TRACKED_METRICS, *groups)} | axes)
+    values = {name: metrics.get(name) for name in (*TRACKED_METRICS, *groups)}
+    for axis, (name, logarithm) in AXES.items():
+        if value := metrics.get(name):
+            values[axis] = logarithm(value)
+    return _existing(values)
 
 
 def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
-    """Returns what describes a run.
-
-    Identity, hardware, versions, data, and what to be careful about.
-    """
+    """Returns what describes a run: identity, hardware, versions, data, and its warnings."""
     request = result.request
     values: dict[str, str | None] = {
         **request.tags,
@@ -154,16 +146,16 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
             CURRENCY_TAG: request.recipe.cost.currency,
             INSTANCE_TAG: request.recipe.cost.instance,
         }
-    if result.placement:
+    if placement := result.placement:
         backend = request.recipe.training.backend
-        values[COLOR_TAG] = color_of(result.placement.strategy, result.placement.devices, backend)
-        values[HARDWARE_TAG] = ", ".join(dict.fromkeys(result.placement.hardware))
+        values[COLOR_TAG] = color_of(placement.strategy, placement.devices, backend)
+        values[HARDWARE_TAG] = ", ".join(dict.fromkeys(placement.hardware))
     if result.dataset:
         source = result.dataset.source
-        is_said = not result.is_synthetic or "synthetic" in source
-        values[DATA_TAG] = source if is_said else f"synthetic, {source}"
-    if result.environment:
-        environment = result.environment
+        if result.is_synthetic and "synthetic" not in source:
+            source = f"synthetic, {source}"
+        values[DATA_TAG] = source
+    if environment := result.environment:
         values |= {
             VERSION_TAG: environment.tfbench,
             HOST_TAG: environment.hostname,
@@ -193,47 +185,47 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
 def run_name(result: RunResult) -> str:
     """Returns the run's name in MLflow, which is all that a chart shows of it.
 
-    Synthetic data is said there too.
-
-    MLflow cuts names at the right: in a sweep, what tells its runs apart comes before what they
-    share.
+    It names synthetic data, too. MLflow cuts names at the right: in a sweep, what its runs differ
+    by comes before what they share.
     """
-    name = (
-        _name_in_sweep(result.request) if SWEEP_TAG in result.request.tags else result.request.name
-    )
-    return f"{name}-synthetic" if result.is_synthetic and "synthetic" not in name else name
+    name = result.request.name
+    if SWEEP_TAG in result.request.tags:
+        name = _name_in_sweep(result.request)
+    if result.is_synthetic and "synthetic" not in name:
+        return f"{name}-synthetic"
+    return name
 
 
 def _name_in_sweep(request: RunRequest) -> str:
-    """Returns "b32-r1-default-cpu:0-1000x1000-mnist_mlp".
+    """Returns a name such as "b32-r1-default-cpu:0-1000x1000-mnist_mlp".
 
-    The network comes first if it may not be the same in all.
+    The network comes first if it may not be the same in all runs.
     """
     recipe = request.recipe.name
     batch = f"b{request.recipe.training.global_batch_size}"
     turn = f"r{request.tags.get(ROUND_TAG, '')}"
-    network, found, setup = (
-        request.name.removesuffix(f"-{turn}").removeprefix(recipe).partition(f"-{batch}-")
-    )
-    if not found:
+    name = request.name.removesuffix(f"-{turn}").removeprefix(recipe)
+    network, separator, setup = name.partition(f"-{batch}-")
+    if not separator:
         return request.name
+    network = network[1:]
     is_varied = any(key.startswith("model.") for key in request.overrides)
-    parts = [network[1:], batch, turn, setup] if is_varied else [batch, turn, setup, network[1:]]
+    parts = [network, batch, turn, setup] if is_varied else [batch, turn, setup, network]
     return "-".join(part for part in (*parts, recipe) if part)
 
 
 def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
     """Returns the colour of a setup in MLflow's tables and charts.
 
-    A sweep sees to it that its setups differ.
-
     The usual setups of TensorFlow have one each; its others share one, as do those of another
-    backend.
+    backend. A sweep gives its setups different ones.
     """
+    place = _OTHER_COLORS.get(backend, 6)
     if backend == "tensorflow" and strategy in _STRATEGIES and len(devices) <= 2:
-        has_gpu = any(device.startswith("gpu") for device in devices)
-        return SETUP_COLORS[2 * _STRATEGIES.index(strategy) + has_gpu]
-    return SETUP_COLORS[_OTHER_COLORS.get(backend, 6)]
+        place = 2 * _STRATEGIES.index(strategy)
+        if any(device.startswith("gpu") for device in devices):
+            place += 1
+    return SETUP_COLORS[place]
 
 
 def describe(result: RunResult, summary: Summary) -> str:
@@ -245,12 +237,8 @@ def describe(result: RunResult, summary: Summary) -> str:
         lines += [f"Profile ({profile.kind}), no training. {bottleneck}".rstrip(), ""]
     lines += [f"- {markdown_text(text)}" for text in (*summary.notes, status_line(result))]
     if summary.warnings:
-        lines += [
-            "",
-            "Warnings:",
-            "",
-            *(f"- {markdown_text(warning)}" for warning in summary.warnings),
-        ]
+        lines += ["", "Warnings:", ""]
+        lines += [f"- {markdown_text(warning)}" for warning in summary.warnings]
     return "\n".join(lines)
 
 

@@ -1,6 +1,6 @@
 """Calls of MLflow.
 
-Quiet, bounded where a server does not answer, and with errors that say how to go on.
+They are quiet, bounded where a server does not answer, and have errors with a remedy.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-# which a user may set
+# A user may set these two.
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 # MLflow's own values let a call to a server that is down last four minutes. The first retry comes
@@ -79,14 +79,14 @@ def explained(uri: str, remedy: str) -> Iterator[None]:
     except Exception as error:
         # A driver of another database may not be installed, and what a server says need not be
         # UTF-8 or JSON.
-        is_known = isinstance(
+        is_usual = isinstance(
             error, OSError | sqlite3.Error | ImportError | UnicodeError | json.JSONDecodeError
         )
-        if not is_known and not type(error).__module__.startswith(
-            ("mlflow.", "sqlalchemy.", "alembic.")
-        ):
+        kind = type(error)
+        if not is_usual and not kind.__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
             raise
-        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        text = str(error).strip() or kind.__name__
+        text = text.splitlines()[0]
         if "timed out" in text and is_server(uri):
             raise silent_server(uri, remedy) from None
         raise TrackingError(
@@ -116,7 +116,7 @@ def silent_server(uri: str, remedy: str) -> SilentServerError:
 def get_run(client: "MlflowClient", mlflow_id: str, run_id: str) -> "Run | None":
     """Returns a run by MLflow's id for it, if it is that run.
 
-    A database made anew may give an old id to another.
+    A database that was made anew may give an old id to another run.
     """
     from mlflow.exceptions import MlflowException
 
@@ -130,32 +130,29 @@ def get_run(client: "MlflowClient", mlflow_id: str, run_id: str) -> "Run | None"
 
 
 def search_run(client: "MlflowClient", experiment_id: str, run_id: str) -> "Run | None":
-    """Finds a run by its tag.
+    """Finds a run by its tag: of several, the one that is not deleted and has most.
 
-    Of several, which calls made whose answers came too late, the fullest.
-
-    What is empty beside it is deleted, where the user may do that. One that its user deleted counts
-    where no other is there.
+    There are several where the answer to a call that made one came too late. Empty ones beside it
+    are deleted, where the user may do that.
     """
     from mlflow.entities import ViewType
     from mlflow.exceptions import MlflowException
 
-    found = client.search_runs(
-        [experiment_id], f"tags.`{RUN_TAG}` = '{run_id}'", ViewType.ALL, MAX_TWINS
-    )
-    found = sorted(
-        found,
+    twins = sorted(
+        client.search_runs(
+            [experiment_id], f"tags.`{RUN_TAG}` = '{run_id}'", ViewType.ALL, MAX_TWINS
+        ),
         key=lambda run: (
             run.info.lifecycle_stage == "deleted",
             not run.data.params,
             run.info.run_id,
         ),
     )
-    for run in found[1:]:
+    for run in twins[1:]:
         if run.info.lifecycle_stage == "active" and not run.data.params:
             with contextlib.suppress(MlflowException):  # its user may not delete runs
                 client.delete_run(run.info.run_id)
-    return found[0] if found else None
+    return twins[0] if twins else None
 
 
 def create_run(
@@ -188,8 +185,8 @@ def create_run(
         with unrepeated():
             return make()
     except MlflowException:
-        if found := find():
-            return found
+        if run := find():
+            return run
     with unrepeated():
         return make()
 
@@ -202,7 +199,7 @@ def log_whole(
     params: Mapping[str, str] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> None:
-    """Logs all of it, in as many calls as it takes: MLflow's client cuts it to size."""
+    """Logs all of it, in as many calls as it takes: MLflow's client cuts it into batches."""
     from mlflow.entities import Param, RunTag
 
     some_params = [Param(key, value) for key, value in (params or {}).items()]
@@ -211,9 +208,9 @@ def log_whole(
 
 
 def metrics_at(values: Mapping[str, float], *, timestamp: int, step: int = 0) -> "list[Metric]":
-    """Times come from the run, never from the clock.
+    """Returns values as MLflow has them, with a time that comes from the run.
 
-    MLflow passes over what it has with the same time and value.
+    It never comes from the clock: MLflow passes over what it has with the same time and value.
     """
     from mlflow.entities import Metric
 
@@ -234,12 +231,10 @@ def write_view(client: "MlflowClient", experiment: "Experiment", view: "View") -
 
 
 def end_of(result: RunResult) -> float:
-    """Returns when a run ended, in seconds since 1970.
-
-    Of one that was cut off, when its last epoch did.
-    """
-    last = result.epochs[-1].finished_at if result.epochs else result.request.created
-    return result.ended_at if result.ended_at is not None else last
+    """Returns when a run ended, or else its last epoch, in seconds since 1970."""
+    if result.ended_at is not None:
+        return result.ended_at
+    return result.epochs[-1].finished_at if result.epochs else result.request.created
 
 
 def milliseconds(seconds: float) -> int:

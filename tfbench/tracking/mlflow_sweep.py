@@ -1,7 +1,4 @@
-"""What MLflow is told of a sweep once its runs are made.
-
-Its view, a run a curve, what the runs say of each other.
-"""
+"""What MLflow shows of a sweep once its runs are made: a view, and a run for each curve."""
 
 import hashlib
 import json
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment, Run
 
 MAX_FOUND = 50_000  # runs of a search
-# what a curve was drawn of: one that changes is made anew, since MLflow keeps every value
 _SHADES = ((0, 0.0), (255, 0.55), (0, 0.5), (255, 0.8))  # towards black or white, and how far
 _PARENT_TAG = "mlflow.parentRunId"
 
@@ -55,40 +51,38 @@ def write_sweep(
     Returns:
         tfbench's own ids of the sweep's runs that are there.
     """
-    found = _search(client, experiment, plan)
-    runs = {run.data.tags[RUN_TAG]: run for run in found if RUN_TAG in run.data.tags}
+    mlflow_runs = _search(client, experiment, plan)
+    runs = {run.data.tags[RUN_TAG]: run for run in mlflow_runs if RUN_TAG in run.data.tags}
     if not runs:
         return frozenset()
     write_view(client, experiment, sweep_view(plan, curves))
     note = cut("\n\n".join(map(markdown_text, verdict)), MAX_TAG_CHARACTERS)
-    drawn = {run.info.run_id: run for run in found if CURVE_TAG in run.data.tags}
+    drawn = {run.info.run_id: run for run in mlflow_runs if CURVE_TAG in run.data.tags}
     by_mark = {run.data.tags[CURVE_TAG]: run for run in drawn.values()}
-    parents = []
+    new = []
     for at, curve in enumerate(curves, milliseconds(plan.created)):  # MLflow lists them by time
         parent = by_mark.get(_mark(curve)) or _create(client, experiment, plan, curve, at)
-        drawn.pop(parent.info.run_id, None)
+        parent_id = parent.info.run_id
+        drawn.pop(parent_id, None)
         _set_tags(client, parent, {"mlflow.note.content": note})
-        for run in (runs[run_id] for run_id in curve.run_ids if run_id in runs):
-            # A user may have chosen another one.
-            color = (
-                {COLOR_TAG: _color(curve)} if run.data.tags.get(COLOR_TAG) in SETUP_COLORS else {}
-            )
-            _set_tags(client, run, {_PARENT_TAG: parent.info.run_id} | color)
-        parents.append(parent)
-    for outdated in drawn:
-        client.delete_run(outdated)
-    for curve, parent in zip(
-        curves, parents, strict=True
-    ):  # last: the curves are there even if no files can be stored
+        for run_id in curve.run_ids:
+            if run := runs.get(run_id):
+                tags = {_PARENT_TAG: parent_id}
+                if run.data.tags.get(COLOR_TAG) in SETUP_COLORS:  # else a user chose another one
+                    tags[COLOR_TAG] = _color(curve)
+                _set_tags(client, run, tags)
         if not parent.data.tags[CURVE_TAG]:
-            with tempfile.TemporaryDirectory(
-                prefix=f"{plan.sweep_id}.", suffix=".part", dir=folder
-            ) as part:
-                write_plots(curve.plots, Path(part))
-                client.log_artifacts(parent.info.run_id, part)
-            client.set_tag(
-                parent.info.run_id, CURVE_TAG, _mark(curve)
-            )  # one that was not ended is made anew
+            new.append((curve, parent_id))
+    for outdated_id in drawn:
+        client.delete_run(outdated_id)
+    # Last: the curves are there even if no files can be stored.
+    for curve, parent_id in new:
+        with tempfile.TemporaryDirectory(
+            prefix=f"{plan.sweep_id}.", suffix=".part", dir=folder
+        ) as part:
+            write_plots(curve.plots, Path(part))
+            client.log_artifacts(parent_id, part)
+        client.set_tag(parent_id, CURVE_TAG, _mark(curve))  # without this it is made anew
     return frozenset(runs)
 
 
@@ -101,58 +95,57 @@ def _search(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan) -
 
 
 def _mark(curve: Curve) -> str:
-    return hashlib.sha256(json.dumps(to_plain(curve), sort_keys=True).encode()).hexdigest()[:16]
+    """Returns what a curve was drawn of.
+
+    One that changes is made anew, since MLflow keeps every value.
+    """
+    text = json.dumps(to_plain(curve), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _create(
     client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, curve: Curve, at: int
 ) -> "Run":
+    """Makes the run of a curve, whose figures are metrics over what was varied."""
+    points = "; ".join(f"{x:,}: {_describe_point(curve, x)}" for x in curve.points)
     tags = {
         SWEEP_TAG: plan.sweep_id,
         RECIPE_TAG: plan.recipe_name,
         "mlflow.source.name": "tfbench",
         COLOR_TAG: _color(curve),
         ROUND_TAG: "all",
-        RESULT_TAG: cut(
-            "; ".join(f"{x:,}: {_say(curve, x)}" for x in curve.points), MAX_TAG_CHARACTERS
-        ),
+        RESULT_TAG: cut(points, MAX_TAG_CHARACTERS),
         CURVE_TAG: "",
     }
 
     def find() -> "Run | None":
-        begun = [
-            run for run in _search(client, experiment, plan) if run.data.tags.get(CURVE_TAG) == ""
-        ]
-        return next((run for run in begun if run.info.run_name == curve.name), None)
+        for run in _search(client, experiment, plan):
+            if run.data.tags.get(CURVE_TAG) == "" and run.info.run_name == curve.name:
+                return run
+        return None
 
     run = create_run(client, find, experiment.experiment_id, at, tags, curve.name)
-    client.set_terminated(
-        run.info.run_id, status="FINISHED", end_time=at
-    )  # it is no measurement under way
-    log_whole(
-        client,
-        run.info.run_id,
-        params={param_of(key): value for key, value in curve.labels.items()},
-    )
-    known = [x for x, figures in curve.points.items() if "speedup_low" in figures]
+    run_id = run.info.run_id
+    client.set_terminated(run_id, status="FINISHED", end_time=at)  # no measurement is under way
+    params = {param_of(key): value for key, value in curve.labels.items()}
+    log_whole(client, run_id, params=params)
+    conclusive = [x for x, figures in curve.points.items() if "speedup_low" in figures]
     for x, figures in curve.points.items():
-        is_gap = x in curve.inconclusive and known and min(known) < x < max(known)
-        values = (
-            {**dict.fromkeys(CURVE_METRICS, math.nan), **figures} if is_gap else figures
-        )  # NaN ends a line there
+        values = dict(figures)
+        if conclusive and x in curve.inconclusive and min(conclusive) < x < max(conclusive):
+            values = dict.fromkeys(CURVE_METRICS, math.nan) | values  # NaN ends a line there
         metrics = {curve_metric(name, curve.over): value for name, value in values.items()}
-        log_whole(client, run.info.run_id, metrics=metrics_at(metrics, timestamp=at, step=x))
+        log_whole(client, run_id, metrics=metrics_at(metrics, timestamp=at, step=x))
     return run
 
 
 def _set_tags(client: "MlflowClient", run: "Run", tags: Mapping[str, str]) -> None:
-    if changed := {
-        name: value for name, value in tags.items() if run.data.tags.get(name, "") != value
-    }:
+    changed = {name: value for name, value in tags.items() if run.data.tags.get(name, "") != value}
+    if changed:
         log_whole(client, run.info.run_id, tags=changed)
 
 
-def _say(curve: Curve, x: int) -> str:
+def _describe_point(curve: Curve, x: int) -> str:
     """Returns a speed, and a ratio if it is conclusive: "12,276 samples/s, 0.68x [0.59, 0.77]"."""
     figures = curve.points[x]
     speed = f"{format_speed(figures['samples_per_second'])} samples/s"
@@ -165,11 +158,8 @@ def _say(curve: Curve, x: int) -> str:
 
 
 def _color(curve: Curve) -> str:
-    """Returns the colour of its setup.
-
-    Lighter or darker for further networks, so that their lines are told apart.
-    """
+    """Returns the colour of its setup, lighter or darker for further networks."""
     color = SETUP_COLORS[curve.place % len(SETUP_COLORS)]
-    to, share = _SHADES[curve.shade % len(_SHADES)]
+    target, share = _SHADES[curve.shade % len(_SHADES)]
     parts = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
-    return "#" + "".join(f"{round(part + share * (to - part)):02x}" for part in parts)
+    return "#" + "".join(f"{round(part + share * (target - part)):02x}" for part in parts)

@@ -1,9 +1,7 @@
-"""`python -m tfbench.tracking.mlflow_tracker`.
+"""`python -m tfbench.tracking.mlflow_tracker` brings MLflow up to journals of runs on request.
 
-Brings MLflow up to journals of runs when it is asked to.
-
-It is asked by a `tfbench.tracking.tracker.Tracker`, over a socket that it inherits, and ends with
-it.
+A `tfbench.tracking.tracker.Tracker` sends the requests over a socket that this process inherits,
+and ends it.
 """
 
 import collections
@@ -67,8 +65,7 @@ class MlflowTracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where it is noted which MLflow run stands for which run.
-        bounded: Ends a server's call that lasts too long, which takes so many seconds more than its
-            patience.
+        bounded: Ends a server's call that lasts so many seconds longer than MLflow's patience.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked
@@ -93,7 +90,8 @@ class MlflowTracker:
         self._experiment_id: str | None = None
         self._runs: dict[str, Run] = {}  # MLflow's, as they were found, with what was sent since
         self._num_epochs = collections.Counter[str]()  # that were sent of each
-        self._followed = ""  # run, of which so much was read:
+        # The run that is followed, and what was read of its journal.
+        self._followed = ""
         self._journal = Follower(store.root)
         self._replay = Replay()
 
@@ -148,9 +146,9 @@ class MlflowTracker:
         return tracked
 
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
-        """Brings the MLflow run up to `result`, creating it first.
+        """Brings the MLflow run up to `result`, and makes it first where it is not there.
 
-        Sends only what was not sent before.
+        It sends only what was not sent before.
         """
         with self._asking():
             run = self._runs.get(result.request.run_id) or self._attach(result)
@@ -159,10 +157,7 @@ class MlflowTracker:
             return self._place_of(run)
 
     def finish(self, result: RunResult, files: Path) -> None:
-        """Ends an MLflow run and adds all files of a folder to it.
-
-        The run is over and was brought up to `result` before.
-        """
+        """Ends an MLflow run that was brought up to `result`, and adds a folder's files to it."""
         size = sum(path.stat().st_size for path in files.rglob("*") if path.is_file())
         run = self._runs[result.request.run_id]
         if _is_deleted(run):
@@ -170,9 +165,8 @@ class MlflowTracker:
         with self._asking(more=size / _BYTES_PER_SECOND):
             client = self._connected()
             mlflow_id = run.info.run_id
-            if (
-                not self._database
-            ):  # at which a call that was given up may have made a second run since
+            if not self._database:
+                # A call that was given up may have made a second run there since.
                 search_run(client, run.info.experiment_id, result.request.run_id)
             # Before the files: the status is true even if the files cannot be stored.
             client.set_terminated(
@@ -185,23 +179,21 @@ class MlflowTracker:
     ) -> TrackedSweep:
         """Writes the view and the findings of a finished sweep into the experiment.
 
-        Nothing is written where no run of it is.
+        It writes nothing where no run of the sweep is.
         """
         again = self._store.command("ui", "--sweep", plan.sweep_id)
+        remedy = f"Nothing measured is lost; `{again}` tries again."
         num_runs = sum(len(curve.run_ids) for curve in curves)
-        with self._asking(
-            f"Nothing measured is lost; `{again}` tries again.", num_runs * _SECONDS_PER_RUN
-        ):
-            experiment = (
-                self._find_experiment() if not self._database or self._database.exists() else None
-            )
+        with self._asking(remedy, num_runs * _SECONDS_PER_RUN):
+            has_place = not self._database or self._database.exists()
+            experiment = self._find_experiment() if has_place else None
             if experiment is None:
-                return TrackedSweep(experiment_id="", run_ids=frozenset())
+                return TrackedSweep("", frozenset())
             folder = self._store.root / sweep_log.FOLDER
             run_ids = mlflow_sweep.write_sweep(
                 self._connected(), experiment, plan, curves, verdict, folder
             )
-            return TrackedSweep(experiment_id=str(experiment.experiment_id), run_ids=run_ids)
+            return TrackedSweep(str(experiment.experiment_id), run_ids)
 
     def _connected(self) -> "MlflowClient":
         if self._client is None:
@@ -210,9 +202,8 @@ class MlflowTracker:
             if self._database:
                 if not self._database.exists():
                     database.create(self._database)
-                database.experiment_ids(
-                    self._database
-                )  # of a damaged file, MLflow would try again for minutes
+                # It fails at a damaged file, which MLflow would try again for minutes.
+                database.experiment_ids(self._database)
                 if self._database == self._store.database.absolute():
                     database.relocate(self._database, self._store.artifacts)
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
@@ -220,31 +211,27 @@ class MlflowTracker:
 
     def _send(self, run: "Run", result: RunResult, summary: Summary | None) -> None:
         run_id = result.request.run_id
-        known = run.data
+        sent = run.data
         figures = fields.summary_metrics(summary) if summary else {}
         metrics = metrics_at(figures, timestamp=milliseconds(end_of(result)))
         for epoch in result.epochs[self._num_epochs[run_id] :]:
             at = milliseconds(epoch.finished_at)
             metrics += metrics_at(fields.epoch_metrics(epoch), timestamp=at, step=epoch.epoch)
-        params = {
-            key: value for key, value in fields.params(result).items() if key not in known.params
-        }
-        tags = {
-            key: value
-            for key, value in fields.tags(result, summary).items()
-            if known.tags.get(key) != value
-        }
-        if fields.COLOR_TAG in known.tags:  # a user of MLflow may have chosen another one
+        params = fields.params(result)
+        params = {key: value for key, value in params.items() if key not in sent.params}
+        tags = fields.tags(result, summary)
+        tags = {key: value for key, value in tags.items() if sent.tags.get(key) != value}
+        if fields.COLOR_TAG in sent.tags:  # a user of MLflow may have chosen another one
             tags.pop(fields.COLOR_TAG, None)
         log_whole(self._connected(), run.info.run_id, metrics=metrics, params=params, tags=tags)
         self._num_epochs[run_id] = len(result.epochs)
-        known.params.update(params)
-        known.tags.update(tags)
+        sent.params.update(params)
+        sent.tags.update(tags)
 
     def _attach(self, result: RunResult) -> "Run":
         """Finds the MLflow run that stands for a result, or creates it.
 
-        By its noted id, whatever its experiment is.
+        The id that was noted for it counts, whatever the experiment is.
         """
         run_id = result.request.run_id
         client = self._connected()
@@ -273,20 +260,18 @@ class MlflowTracker:
         )
 
     def _resolve_experiment(self) -> str:
-        """Returns the experiment's id.
-
-        Makes the experiment and its pre-set view where they are missing.
-        """
+        """Returns the id of the experiment, which it makes with its view where they are missing."""
         if self._experiment_id is None:
             from mlflow.exceptions import MlflowException
 
             client = self._connected()
             experiment = self._find_experiment()
             if experiment is None:
-                # A server has a place of its own.
-                here = (self._database.parent / "artifacts").as_uri() if self._database else None
+                folder = None  # a server has a place of its own
+                if self._database:
+                    folder = (self._database.parent / "artifacts").as_uri()
                 try:
-                    client.create_experiment(self._experiment, artifact_location=here)
+                    client.create_experiment(self._experiment, artifact_location=folder)
                 except MlflowException as error:
                     if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                         raise
@@ -332,10 +317,7 @@ def main() -> None:
 
         @contextlib.contextmanager
         def bounded(more: float) -> Iterator[None]:
-            """Ends this process with its call.
-
-            A server that says a little now and then could keep it for ever.
-            """
+            """Ends this process with its call, which a slow server could keep for ever."""
 
             def give_up() -> None:
                 connection.send((False, silent_server(uri, describe_recovery(uri, Store(root)))))
@@ -348,18 +330,17 @@ def main() -> None:
             finally:
                 timer.cancel()
 
-        tracker = MlflowTracker(
-            uri, experiment, Store(root), bounded if is_server(uri) else contextlib.nullcontext
-        )
+        bound = bounded if is_server(uri) else contextlib.nullcontext
+        tracker = MlflowTracker(uri, experiment, Store(root), bound)
         while True:
-            method, arguments = connection.recv()
-            connection.send(_answer(getattr(tracker, method), arguments))
+            name, arguments = connection.recv()
+            connection.send(_answer(getattr(tracker, name), arguments))
 
 
-def _answer(asked: Callable[..., Any], arguments: Iterable[Any]) -> tuple[bool, Any]:
-    """Returns True and what came of it, or False and the error."""
+def _answer(method: Callable[..., Any], arguments: Iterable[Any]) -> tuple[bool, Any]:
+    """Returns True and what a method returns, or False and the error that it raises."""
     try:
-        return True, asked(*arguments)
+        return True, method(*arguments)
     except (TfbenchError, OSError) as error:
         return False, error
     except Exception as error:  # a bug, whose place is here

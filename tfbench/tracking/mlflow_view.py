@@ -6,12 +6,11 @@ rendered page.
 """
 
 import base64
-import dataclasses
 import json
 import math
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
 from tfbench.records.sweep import BATCH_KEY, SweepPlan
@@ -37,8 +36,7 @@ AXES = {
 Chart = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class View(NamedTuple):
     """A view of an experiment's runs.
 
     `columns` are as MLflow writes them: "params.`strategy`". `search` is a filter as its search
@@ -74,13 +72,25 @@ class View:
             base: Of the server, for example "http://127.0.0.1:5000".
             experiment_id: MLflow's id of an experiment that carries the tag.
         """
-        # A filter in the address would make MLflow pass the view over; without the workflow it
-        # opens on another page.
+        # A filter in the address would make MLflow ignore the view; without the workflow it opens
+        # on another page.
         query = f"viewStateShareKey={self.key}&compareRunsMode=CHART&workflowType=machine_learning"
         return f"{base.rstrip('/')}/#/experiments/{experiment_id}/runs?{query}"
 
     def _state(self) -> dict[str, Any]:
         sections = self._sections()
+        charts = []
+        for section, section_charts in sections:
+            for index, chart in enumerate(section_charts):
+                placed = {
+                    "uuid": f"{section['uuid']}-{index}",
+                    "metricSectionId": section["uuid"],
+                    "deleted": False,
+                    "isGenerated": False,
+                    "runsCountToCompare": 100,
+                    **chart,
+                }
+                charts.append(placed)
         return {
             "searchFilter": self.search,
             # MLflow nests what is ordered by time alone, and shows the fastest first of what is
@@ -104,52 +114,35 @@ class View:
             "compareRunsMode": "CHART",
             "isAccordionReordered": True,  # false would sort our section between MLflow's own
             "compareRunSections": [section for section, _ in sections],
-            "compareRunCharts": [
-                {
-                    "uuid": f"{section['uuid']}-{index}",
-                    "metricSectionId": section["uuid"],
-                    "deleted": False,
-                    "isGenerated": False,
-                    "runsCountToCompare": 100,
-                    **chart,
-                }
-                for section, charts in sections
-                for index, chart in enumerate(charts)
-            ],
+            "compareRunCharts": charts,
         }
 
     def _sections(self) -> list[tuple[dict[str, Any], Sequence[Chart]]]:
         """Returns sections of the page with their charts.
 
-        Legends need the width, which names of setups fill.
+        Wide charts have room for their legends, which names of setups fill. In MLflow's three
+        columns, titles of axes are cut off.
         """
-        common = {"isReordered": False, "cardHeight": 420}  # pixels
-        small = {
+        section = {
             "uuid": self.key,
             "columns": 2,
-            **common,
-        }  # in MLflow's three, axis titles are cut off
-        if not self.wide_charts:
-            return [({**small, "name": self.name, "display": True}, self.charts)]
-        wide = {
-            "uuid": f"{self.key}-wide",
-            "columns": 1,
-            **common,
+            "isReordered": False,
+            "cardHeight": 420,  # pixels
             "name": self.name,
             "display": True,
         }
-        rest = {
-            **small,
-            "name": "Single runs: unfold them in the list",
-            "display": False,
-        }  # empty until then
+        if not self.wide_charts:
+            return [(section, self.charts)]
+        wide = section | {"uuid": f"{self.key}-wide", "columns": 1}
+        # It is folded, and empty until somebody does what its name says.
+        rest = section | {"name": "Single runs: unfold them in the list", "display": False}
         return [(wide, self.wide_charts), (rest, self.charts)]
 
 
 def scatter(x: str, y: str) -> Chart:
-    """Returns a chart of a point a run over two metrics. It has no logarithmic axes.
+    """Returns a chart of runs as points over two metrics.
 
-    Logarithms are logged, too.
+    It has no logarithmic axes, so that logarithms are logged, too.
     """
     return {
         "type": "SCATTER",
@@ -159,7 +152,7 @@ def scatter(x: str, y: str) -> Chart:
 
 
 def bars(metric: str) -> Chart:
-    """Returns a chart of a bar a run."""
+    """Returns a chart with a bar for each run."""
     return {"type": "BAR", "metricKey": metric}
 
 
@@ -176,10 +169,10 @@ def parallel(params: Sequence[str], metrics: Sequence[str]) -> Chart:
     }
 
 
-def line(metric: str, *, over: str | None = None, scale: str = "linear") -> Chart:
-    """Returns a chart of a line a run.
+def line(metric: str, *, over: str = "", scale: str = "linear") -> Chart:
+    """Returns a chart with a line for each run.
 
-    A metric of its epochs over their number, or over another metric of theirs.
+    It shows a metric of a run's epochs over their number, or over another metric of theirs.
     """
     return {
         "type": "LINE",
@@ -189,14 +182,14 @@ def line(metric: str, *, over: str | None = None, scale: str = "linear") -> Char
         "scaleType": scale,
         "lineSmoothness": 0,
         "range": {},
-        "selectedXAxisMetricKey": over or "",
+        "selectedXAxisMetricKey": over,
         "yAxisKey": "metric",
         "yAxisExpressions": [],
         "useGlobalXaxisKey": False,
     }
 
 
-# Of all runs of an experiment.
+# The view of all runs of an experiment.
 OVERVIEW = View(
     key="tfbench",
     name="Speed by network size and batch size",
@@ -233,9 +226,11 @@ def search_filter(sweep_id: str) -> str:
 def sweep_view(plan: SweepPlan, curves: "Sequence[Curve]" = ()) -> View:
     """Returns the view of a sweep, its runs alone; its address needs the plan alone."""
     keys = [variation.key for variation in plan.variations if len(variation.values) > 1]
-    params = [*(["setup"] if len(plan.setups) > 1 else []), *map(param_of, keys)]
+    varied = [param_of(key) for key in keys]
+    params = ["setup", *varied] if len(plan.setups) > 1 else varied
     charts = [bars(SPEED), parallel(params, [SPEED])]
-    if not any(plan.tables.get("measurement", {}).get(name) for name in ("seconds", "steps")):
+    measurement = plan.tables.get("measurement", {})
+    if not measurement.get("seconds") and not measurement.get("steps"):
         charts += [
             line(name, over="by_epoch/elapsed_seconds") for name in ("val_accuracy", "val_loss")
         ]
@@ -245,7 +240,7 @@ def sweep_view(plan: SweepPlan, curves: "Sequence[Curve]" = ()) -> View:
         search=search_filter(plan.sweep_id),
         columns=(  # which runs and setups have alike
             "params.`setup`",
-            *(f"params.`{param_of(key)}`" for key in keys),
+            *(f"params.`{name}`" for name in varied),
             f"tags.`{ROUND_TAG}`",
             f"tags.`{RESULT_TAG}`",
         ),
@@ -262,26 +257,24 @@ def param_of(key: str) -> str:
 
 
 def _curve_charts(curves: "Sequence[Curve]") -> list[Chart]:
-    """Returns what answers first.
+    """Returns the charts that come first.
 
-    The means of each setup, and the ratios with their intervals where one is conclusive.
-
-    They are lines over what was varied, or bars where nothing was.
+    They show the mean speeds of each setup, and the ratios with their intervals where one is
+    conclusive, as lines over what was varied, or as bars where nothing was.
     """
-    points = [(curve.over, point) for curve in curves for point in curve.points.values()]
-    found = {
-        name: curve_metric(name, points[0][0])
-        for name in CURVE_METRICS
-        if any(name in one for _, one in points)
-    }
-    ratios = [tracked for name, tracked in found.items() if name != SPEED]
-    groups = [group for group in ([found[SPEED]] if SPEED in found else [], ratios) if group]
-    if all(len(curve.points) == 1 for curve in curves):
-        return [bars(name) for group in groups for name in group]
-    points_too = {
-        "xAxisScaleType": "log",
-        "displayPoints": True,
-    }  # of sizes: both axes are logarithmic
-    return [
-        line(group[0], scale="log") | {"selectedMetricKeys": group} | points_too for group in groups
-    ]
+    figures: set[str] = set()
+    for curve in curves:
+        figures.update(*curve.points.values())
+    is_varied = any(len(curve.points) != 1 for curve in curves)
+    ratios = [name for name in CURVE_METRICS if name != SPEED]
+    charts = []
+    for names in ([SPEED], ratios):
+        group = [curve_metric(name, curves[0].over) for name in names if name in figures]
+        if not is_varied:
+            charts += [bars(metric) for metric in group]
+        elif group:
+            chart = line(group[0], scale="log")
+            # Both axes are logarithmic, since sizes were varied.
+            chart |= {"selectedMetricKeys": group, "xAxisScaleType": "log", "displayPoints": True}
+            charts.append(chart)
+    return charts

@@ -36,9 +36,8 @@ _GRACE = "--timeout-graceful-shutdown 3"
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": (
-        "false"
-    ),  # eight more processes and 800 MB, for jobs that nobody starts
+    # It would be eight more processes and 800 MB, for jobs that nobody starts.
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
 }
 
 
@@ -58,7 +57,7 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
 
 
 def public_name(host: str) -> str:
-    """Returns by which name another machine finds what listens on an address."""
+    """Returns the name by which another machine finds what listens on an address."""
     return socket.gethostname() if host == _ALL_ADDRESSES else host
 
 
@@ -66,7 +65,7 @@ def public_name(host: str) -> str:
 def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Popen[bytes]]":
     """Runs MLflow's server on a store for as long as the context lasts.
 
-    It answers when the context begins.
+    The server answers when the context begins.
 
     Args:
         store: Whose database it shows.
@@ -89,15 +88,17 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
         "1",
         "--uvicorn-opts",
         _GRACE,
+        "--backend-store-uri",
+        store.tracking_uri,
+        "--default-artifact-root",
+        store.artifacts.absolute().as_uri(),
     ]
     if host != HOST:
-        names = [
-            end for name in _own_names(host) for end in (f"{name}:{port}", name)
-        ]  # browsers leave port 80 out
+        names = []
+        for name in _own_names(host):
+            names += [f"{name}:{port}", name]  # browsers leave port 80 out
         arguments += ["--allowed-hosts", ",".join(names)]
         arguments += ["--cors-allowed-origins", ",".join(f"http://{name}" for name in names)]
-    arguments += ["--backend-store-uri", store.tracking_uri]
-    arguments += ["--default-artifact-root", store.artifacts.absolute().as_uri()]
     with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
         log = Path(folder) / "server.log"
         with log.open("wb") as output:
@@ -114,17 +115,13 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
 
 
 def _own_names(host: str) -> list[str]:
-    """Returns what this machine may be called by who looks at what listens on an address of it."""
+    """Returns the names under which a browser may find what listens on a host's address."""
     import psutil
 
     names = ["localhost", HOST, host, socket.gethostname(), socket.getfqdn()]
     if host == _ALL_ADDRESSES:
-        names += [
-            one.address
-            for found in psutil.net_if_addrs().values()
-            for one in found
-            if one.family == socket.AF_INET
-        ]
+        for addresses in psutil.net_if_addrs().values():
+            names += [address.address for address in addresses if address.family == socket.AF_INET]
     return list(dict.fromkeys(name.lower() for name in names))  # as browsers send them
 
 
@@ -147,18 +144,16 @@ def _is_free(port: int, host: str) -> bool:
 def _wait_until_it_answers(
     process: "subprocess.Popen[bytes]", host: str, port: int, log: Path
 ) -> None:
-    direct = urllib.request.build_opener(
-        urllib.request.ProxyHandler({})
-    )  # a user's proxy does not know this machine
+    # A user's proxy does not know this machine.
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), direct.open(f"http://{host}:{port}/health", timeout=5):
             return
         time.sleep(POLL_SECONDS)
     # It ends with code 0 when the port is in use: somebody took it since it was looked at.
-    tail = "\n".join(
-        log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LOG_LINES:]
-    )
+    text = log.read_text(encoding="utf-8", errors="replace").strip()
+    tail = "\n".join(text.splitlines()[-LOG_LINES:])
     raise TrackingError(
         f"MLflow's server did not start on port {port} of {host}. It wrote last:\n{tail}"
     )
@@ -177,8 +172,9 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 def _serve_here(command: list[str], *, extra_env: Mapping[str, str], **_: object) -> object:
     """Becomes what MLflow would start in a process of its own: `python -m uvicorn ...`."""
     os.environ.update(extra_env)
-    for name in [name for name in sys.modules if name.startswith("mlflow.server")]:
-        del sys.modules[name]  # which look at these variables while they are imported
+    for name in list(sys.modules):
+        if name.startswith("mlflow.server"):
+            del sys.modules[name]  # it looks at these variables while it is imported
     import uvicorn
 
     return uvicorn.main(command[command.index("uvicorn") + 1 :])

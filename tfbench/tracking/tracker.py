@@ -1,6 +1,6 @@
-"""What the rest of tfbench asks of MLflow, which a process of its own imports.
+"""What the rest of tfbench asks of MLflow.
 
-That takes seconds.
+MLflow is imported in a process of its own, since that takes seconds.
 """
 
 import collections
@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from tfbench.errors import SilentServerError, TrackingError
 from tfbench.machine import children
@@ -27,15 +27,11 @@ STOP_SECONDS = 20.0  # for the process to leave: on a busy machine it takes seco
 _POLL_SECONDS = 0.2
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class TrackedSweep:
-    """Where a tracking server shows a sweep.
-
-    `run_ids`, tfbench's own, are of the runs that it has.
-    """
+class TrackedSweep(NamedTuple):
+    """Where a tracking server shows a sweep."""
 
     experiment_id: str
-    run_ids: frozenset[str]
+    run_ids: frozenset[str]  # tfbench's own, of the sweep's runs that it has
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,9 +42,8 @@ class Curve:
     place: int  # of its colour
     shade: int = 0  # of that colour, which networks under one setup share
     over: str  # what was varied, in words
-    labels: Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )  # its setup, and what its runs share, by key
+    # Its setup, and what its runs share, by key.
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     points: Mapping[int, Mapping[str, float]]  # `metrics.CURVE_METRICS` by its values, ascending
     run_ids: tuple[str, ...]  # tfbench's own, of the runs that it sums up
     inconclusive: tuple[int, ...] = ()  # points whose ratio is not shown
@@ -75,7 +70,7 @@ class Tracker:
         self._place = (tracking_uri, experiment, store.root)
         self._recover = describe_recovery(tracking_uri, store)
         self._child: _Child | None = None
-        # until when the server is not asked, and why
+        # Until when the server is not asked, and why.
         self._silence: tuple[float, SilentServerError] | None = None
 
     def prepare(self) -> None:
@@ -87,31 +82,26 @@ class Tracker:
         self._ask("prepare")
 
     def project(self, run_id: str) -> TrackedRun:
-        """Brings MLflow up to a run that is over, whose journal tells all.
-
-        A second call changes nothing.
-        """
+        """Brings MLflow up to the journal of a run that is over; a second call changes nothing."""
         return cast(TrackedRun, self._ask("project", run_id))
 
     def show_sweep(
         self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]
     ) -> TrackedSweep:
-        """Writes what shows a sweep by itself, and what its runs say together.
-
-        A second call changes nothing.
-        """
+        """Writes the view and the findings of a sweep; a second call changes nothing."""
         while self._child and self._child.pending and self._child.connection.poll(0.0):
             self._take_in(0.0)
-        if (
-            self._child and self._child.pending
-        ):  # by a run that was stopped, which did not wait for the answer
+        # A run that was stopped did not wait for the answer.
+        if self._child and self._child.pending:
             raise TrackingError("MLflow has not answered yet.")
         return cast(TrackedSweep, self._ask("show_sweep", plan, curves, verdict))
 
     def begin(self, method: str, *arguments: Any) -> "Future[Any]":
-        """Sends a request to the tracker's process and waits for no answer.
+        """Sends a request to MLflow's process, and does not wait for the answer.
 
-        It calls one of the methods above, or "follow" for the journal of a run under way.
+        Args:
+            method: One of those above, or "follow" for the journal of a run under way.
+            arguments: Of that method.
         """
         answer = Future[Any]()
         if self._silence and time.monotonic() < self._silence[0]:
@@ -147,7 +137,7 @@ class Tracker:
         return answer.result()
 
     def _take_in(self, seconds: float) -> None:
-        """Takes in what the process says within some seconds."""
+        """Takes in the next answer of the process if it comes within some seconds."""
         child = self._child
         if child is None:
             return
@@ -166,7 +156,7 @@ class Tracker:
         child.pending.popleft().set_exception(value)
 
     def _lose(self) -> None:
-        """Gives the process up, if there is one, and all that it was asked."""
+        """Gives up the process, if there is one, and all requests to it."""
         child = self._child
         self._child = None
         if child is None:
@@ -185,10 +175,10 @@ MakeTracker = Callable[[str, str], Tracker]  # from a tracking URI and an experi
 
 
 class _Child:
-    """The process, and what it was asked and has not answered."""
+    """MLflow's process, and the requests that it has not answered."""
 
     def __init__(self, place: tuple[Any, ...]) -> None:
-        self.pending: collections.deque[Future[Any]] = collections.deque()
+        self.pending = collections.deque[Future[Any]]()
         self.connection, its_own = multiprocessing.Pipe()
         with its_own:
             number = its_own.fileno()
@@ -207,20 +197,16 @@ class _Child:
         self.connection.close()
         try:
             return self.process.wait(STOP_SECONDS)
-        except (
-            subprocess.TimeoutExpired,
-            KeyboardInterrupt,
-        ):  # the latter at the end of a command that is done
+        # Ctrl-C may come at the end of a command that is done.
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
             self.process.kill()
             return self.process.wait()
 
 
 def describe_recovery(tracking_uri: str, store: Store) -> str:
-    """Says how a run that MLflow could not be told of gets there."""
-    named = (
-        ()
-        if tracking_uri == store.tracking_uri
-        else ("--tracking-uri", without_secrets(tracking_uri))
-    )
-    command = store.command("recover", *named)
+    """Says how a run gets into MLflow that could not be sent there."""
+    words = ["recover"]
+    if tracking_uri != store.tracking_uri:
+        words += ["--tracking-uri", without_secrets(tracking_uri)]
+    command = store.command(*words)
     return f"What was measured is safe in the journal; `{command}` brings MLflow up to date later."

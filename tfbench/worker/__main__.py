@@ -34,8 +34,7 @@ def main() -> None:
     record = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     journal = Journal(Path(record["journal"]))
     breakdown = Breakdown(record.get("launched_ns") or time.perf_counter_ns())
-    # No exception until all is ready: whatever is imported by then may pass over one that comes up
-    # in its midst.
+    # No exception until all is ready: code that is being imported may swallow an exception.
     signal.signal(
         signal.SIGTERM,
         lambda *_: threading.Thread(target=_leave, args=(journal, breakdown)).start(),
@@ -75,12 +74,13 @@ def _run(
         return ExitCode.INTERRUPTED
     except BaseException as error:
         _record_breakdown(journal, breakdown)
-        if known := error if isinstance(error, TfbenchError) else _find_lost_worker(error):
-            kind = "failed" if is_ready else "rejected"
-            return _record_failure(journal, kind, known, int(known.exit_code), with_traceback=False)
-        return _record_failure(
-            journal, "failed", error, int(ExitCode.RUN_FAILED), with_traceback=True
-        )
+        expected = error if isinstance(error, TfbenchError) else _find_lost_worker(error)
+        if expected is None:
+            exit_code = int(ExitCode.RUN_FAILED)
+            return _record_failure(journal, "failed", error, exit_code, with_traceback=True)
+        kind = "failed" if is_ready else "rejected"
+        exit_code = int(expected.exit_code)
+        return _record_failure(journal, kind, expected, exit_code, with_traceback=False)
     else:
         return ExitCode.DONE
     finally:
@@ -96,54 +96,55 @@ def _record_breakdown(journal: Journal, breakdown: Breakdown) -> None:
 def _record_failure(
     journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool
 ) -> int:
-    text = without_secrets("".join(traceback.format_exception(error))) if with_traceback else ""
-    exhausted = _find_exhaustion(error) if with_traceback else None
-    kind_of_error = type(error).__name__ if exhausted is None else OUT_OF_MEMORY
-    message = without_secrets((exhausted or str(error)).strip()) or type(error).__name__
-    is_bug = with_traceback and not isinstance(
-        error, OSError
-    )  # a disk that is full or fails is none
+    name = type(error).__name__
+    text = str(error)
+    details = ""
+    if with_traceback:
+        details = without_secrets("".join(traceback.format_exception(error)))
+        if exhausted := _find_exhaustion(error):
+            name = OUT_OF_MEMORY
+            text = exhausted
+    message = without_secrets(text.strip()) or type(error).__name__
+    is_bug = with_traceback and not isinstance(error, OSError)  # a full or failing disk is no bug
     # The parent keeps it for the case that the journal cannot be written.
-    print(text if is_bug else f"{kind_of_error}: {message}", file=sys.stderr)  # noqa: T201
+    print(details if is_bug else f"{name}: {message}", file=sys.stderr)  # noqa: T201
     with contextlib.suppress(OSError):
         journal.append(
             kind,
-            error={"type": kind_of_error, "message": message, "traceback": text},
+            error={"type": name, "message": message, "traceback": details},
             exit_code=exit_code,
         )
     return exit_code
 
 
 def _find_lost_worker(error: BaseException) -> MeasurementError | None:
-    """Returns what is to be said of a framework's error about another worker; None.
-
-    It is of another kind.
-    """
+    """Returns an error about another worker that is lost, or None for an error of another kind."""
     from tfbench import backends
 
     backend = backends.loaded()
-    told = backend.explain_lost_worker(error) if backend and isinstance(error, Exception) else ""
-    if not told:
+    if backend is None or not isinstance(error, Exception):
+        return None
+    reason = backend.explain_lost_worker(error)
+    if not reason:
         return None
     return MeasurementError(
-        f"another worker ended, answers no more, or has something else to do: {told}. What it says"
-        " of itself is in its own journal."
+        f"another worker ended, answers no more, or has something else to do: {reason}. What it"
+        " says of itself is in its own journal."
     )
 
 
 def _find_exhaustion(error: BaseException | None) -> str | None:
-    """Returns what an error, or one before it, says of memory that could not be had; None.
+    """Returns what an error, or one before it, says about memory that ran out.
 
-    It is of another kind.
-
-    On JAX, a step gives its weights away; where it fails, Keras misses them next, and that is what
-    it raises.
+    None for errors of another kind. On JAX, a step gives its weights away; where it fails, Keras
+    misses them next, and raises an error about that.
     """
     from tfbench import backends
 
     backend = backends.loaded()
     while backend and error is not None:
-        if isinstance(error, Exception) and (reason := backend.explain_out_of_memory(error)):
+        reason = backend.explain_out_of_memory(error) if isinstance(error, Exception) else None
+        if reason:
             return reason
         error = error.__cause__ or error.__context__
     return None

@@ -2,13 +2,13 @@
 
 import contextlib
 import functools
-from collections.abc import Callable
 
 from tfbench import backends
+from tfbench.backends.profiling import Call
 from tfbench.errors import MeasurementError
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.records.energy import Moment
-from tfbench.records.journal import Journal, plain_fields
+from tfbench.records.journal import Journal
 from tfbench.records.run import RunRequest
 from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.checks import check_exchange, check_limits
@@ -18,7 +18,7 @@ from tfbench.worker.training import train
 
 
 def run_benchmark(
-    request: RunRequest, journal: Journal, breakdown: Breakdown, wait_for_start: Callable[[], None]
+    request: RunRequest, journal: Journal, breakdown: Breakdown, wait_for_start: Call
 ) -> None:
     """Trains as the request says, and writes what happens to the journal.
 
@@ -35,55 +35,52 @@ def run_benchmark(
         TfbenchError: Before "ready": the run was rejected. After it: the measurement is not valid.
     """
     prepared = prepare(request, journal, breakdown, wait_for_start)
-    recipe = request.recipe
+    measurement = request.recipe.measurement
     backend = backends.current()
-    splits = prepared.splits
-    resolved = prepared.resolved
+    placement = prepared.resolved.placement
 
-    if resolved.placement.num_devices > 1:
+    if placement.num_devices > 1:
         with breakdown.entry("replica_check"):
             _check_devices(prepared)
     with breakdown.entry("model"):
-        energy_meter = EnergyMeter(
-            addresses_in_use(resolved.placement.devices, prepared.gpu_addresses)
-        )
-        journal.append("energy_sources", **plain_fields(energy=energy_meter.sources))
+        energy_meter = EnergyMeter(addresses_in_use(placement.devices, prepared.gpu_addresses))
+        prepared.record("energy_sources", energy=energy_meter.sources)
+        has_energy = bool(energy_meter.sources.sources)
 
     def read_energy(moment: Moment) -> None:
-        if energy_meter.sources.sources:
-            journal.append("energy", **plain_fields(reading=energy_meter.read(moment)))
+        prepared.record("energy", reading=energy_meter.read(moment))
 
+    read_steady_energy = functools.partial(read_energy, "steady") if has_energy else None
     journal.append("started")
     meter = prepared.measure_usage()
-    with backend.broken_samples_named(splits.source), contextlib.closing(energy_meter):
+    with (
+        backend.broken_samples_named(prepared.splits.source),
+        contextlib.closing(energy_meter),
+    ):
         try:
-            begin = (
-                functools.partial(read_energy, "steady") if energy_meter.sources.sources else None
-            )
-            steps_per_second = train(prepared, begin)
-        finally:  # of a training that is stopped, too
+            steps_per_second = train(prepared, read_steady_energy)
+        finally:  # also of a training that is stopped
             with contextlib.suppress(OSError):
-                read_energy("end")
-        journal.append("trained", **plain_fields(usage=meter.finish()))
+                if has_energy:
+                    read_energy("end")
+        prepared.record("trained", usage=meter.finish())
         with breakdown.entry("evaluation"):
             if prepared.is_first:
                 write_model_files(prepared)  # first: what follows may fail, or be stopped
-            if not recipe.measurement.is_limited:
+            if not measurement.is_limited:
                 evaluate_trained(prepared)
         with breakdown.entry("checks"):
-            if recipe.measurement.checks and prepared.is_first:
+            if measurement.checks and prepared.is_first:
                 check_limits(prepared, steps_per_second)
             prepared.note_shared_machine()
-        journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
-        journal.append("finished")
+        prepared.finish()
         # Only now: TensorFlow can crash in a trace of several workers, which then costs the check
         # and not the run.
         with breakdown.entry("checks"):
-            if recipe.measurement.checks and backend.tells_exchange(resolved.placement):
+            if measurement.checks and backend.tells_exchange(placement):
                 check_exchange(prepared, steps_per_second)
             backend.leave()
-    journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
-    journal.append("finished")
+    prepared.finish()
 
 
 def _check_devices(prepared: Prepared) -> None:
@@ -92,19 +89,16 @@ def _check_devices(prepared: Prepared) -> None:
     It also reads back what lies where on them.
 
     Raises:
-        MeasurementError: They do not.
+        MeasurementError: A device is left out of a sum, or counted twice.
     """
     backend = backends.current()
-    journal = prepared.journal
     placement = prepared.resolved.placement
-    several = (
-        f"{placement.num_replicas} replicas"
-        if placement.num_replicas > 1
-        else f"{placement.num_devices} devices"
-    )
-    journal.append("stage", name=f"checking what {several} exchange")
+    devices = f"{placement.num_devices} devices"
+    if placement.num_replicas > 1:
+        devices = f"{placement.num_replicas} replicas"
+    prepared.begin_stage(f"checking what {devices} exchange")
     if check := backend.check_replicas(prepared.model, placement):
-        journal.append("replica_check", **plain_fields(replica_check=check))
+        prepared.record("replica_check", replica_check=check)
         if check.fault:
             raise MeasurementError(
                 f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops ="
@@ -114,4 +108,4 @@ def _check_devices(prepared: Prepared) -> None:
     with backend.broken_samples_named(prepared.splits.source):
         draw = functools.partial(prepared.build_batches, prepared.first_step)
         if spread := backend.read_spread(prepared.model, draw):
-            journal.append("spread", **plain_fields(spread=spread))
+            prepared.record("spread", spread=spread)

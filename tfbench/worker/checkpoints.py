@@ -37,11 +37,12 @@ def write_checkpoint(folder: Path, *, epoch: int, variables: Sequence[Any], kept
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"epoch_{epoch:06}.npz"
-    described = [_describe(variable) for variable in variables]
+    descriptions = [_describe(variable) for variable in variables]
     to_numpy = backends.current().to_numpy
     arrays = {f"v{index}": to_numpy(variable) for index, variable in enumerate(variables)}
     with replacing(path, synced=True) as part, part.open("wb") as file:
-        np.savez(file, **{_HEAD: np.array(json.dumps(described))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
+        head = {_HEAD: np.array(json.dumps(descriptions))}
+        np.savez(file, **head, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
     for old in list(list_checkpoints(folder).values())[:-kept]:
         old.unlink(missing_ok=True)
     return path
@@ -59,15 +60,15 @@ def restore_checkpoint(path: Path, variables: Sequence[Any]) -> None:
     """
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            described = json.loads(str(file[_HEAD]))
-            arrays = [file[f"v{index}"] for index in range(len(described))]
+            descriptions = json.loads(str(file[_HEAD]))
+            arrays = [file[f"v{index}"] for index in range(len(descriptions))]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise MeasurementError(
             f"{path}: is missing or damaged, so no run can go on from it: {error}. "
             "Remove it, and `tfbench run --resume` takes the checkpoint before it, if there is one."
         ) from error
     expected = [_describe(variable) for variable in variables]
-    if described != expected:
+    if descriptions != expected:
         raise MeasurementError(
             f"{path}: is of another model or optimizer: its variables have other shapes or types."
         )
@@ -76,7 +77,7 @@ def restore_checkpoint(path: Path, variables: Sequence[Any]) -> None:
 
 
 def resume_training(model: Any, resume: ResumePoint) -> None:
-    """Gives a model just compiled what it had at a checkpoint.
+    """Gives a model that was just compiled its variables' values at a checkpoint.
 
     To be called in the strategy's scope.
 
@@ -88,6 +89,5 @@ def resume_training(model: Any, resume: ResumePoint) -> None:
 
 
 def _describe(variable: Any) -> str:
-    return (  # no name: Keras numbers them over the whole process
-        f"{variable.dtype} {tuple(variable.shape)}"
-    )
+    # No name: Keras numbers variables over the whole process.
+    return f"{variable.dtype} {tuple(variable.shape)}"

@@ -1,9 +1,10 @@
 """A recipe's network: built to fit its data, compiled for its training, and counted."""
 
+import contextlib
 import dataclasses
 import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tfbench import backends
@@ -19,11 +20,10 @@ from tfbench.records.run import ModelSummary
 from tfbench.worker import user_code
 from tfbench.worker.initial_weights import drawn_by_numpy
 
-_JIT_COMPILERS = {
-    "xla": "XLA",
-    "inductor": "torch.compile",
-}  # what Keras's `jit_compile` stands for
+# what Keras's `jit_compile` stands for
+_JIT_COMPILERS = {"xla": "XLA", "inductor": "torch.compile"}
 _OWN = ("keras_file", "layers")  # networks that end as their author has it; all others give logits
+Keywords = dict[str, Any]
 _PROBABILITIES = (
     "the network gives probabilities (a softmax or sigmoid), so the loss applies no softmax of its"
     " own."
@@ -33,7 +33,7 @@ _PROBABILITIES = (
 def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = False) -> Any:
     """Builds the model as its own module, or the user's own function, does.
 
-    Compiled where the user's is.
+    The result is compiled where the user's function compiles it.
 
     Raises:
         RecipeError: Its output is not what the data's targets need.
@@ -58,20 +58,19 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = F
 def _require_output(shape: tuple[int | None, ...], spec: DatasetSpec, name: str) -> None:
     """Raises RecipeError unless outputs fit the targets.
 
-    Keras broadcasts those that differ, and trains on nonsense.
+    Keras broadcasts outputs of another shape, and trains on nonsense.
     """
+    expected = spec.output_shape
     if spec.num_classes is None:
-        fits = shape == spec.output_shape
-        wanted = f"values of shape {spec.output_shape}"
+        fits = shape == expected
+        wanted = f"values of shape {expected}"
     else:
-        is_alike = len(shape) == len(spec.output_shape) and shape[:-1] == spec.output_shape[:-1]
-        fits = (
-            is_alike and (shape[-1] or 0) >= spec.num_classes
-        )  # more: outputs that no sample is of
-        wanted = (
-            f"a logit for each of {spec.num_classes}"
-            f" classes{' at each position' * (spec.tokens_per_sample > 0)}"
-        )
+        is_alike = len(shape) == len(expected) and shape[:-1] == expected[:-1]
+        # More classes than the data has are allowed.
+        fits = is_alike and (shape[-1] or 0) >= spec.num_classes
+        wanted = f"a logit for each of {spec.num_classes} classes"
+        if spec.tokens_per_sample > 0:
+            wanted += " at each position"
     if not fits:
         raise RecipeError(
             f"model {name}: does not suit the data: expected {wanted}, received outputs of shape"
@@ -109,118 +108,160 @@ def build_compiled_model(
         RecipeError: The optimizer's groups do not fit the model.
         DeviceError: Keras would not use the compiler that was asked for.
     """
-    from tfbench.worker import objective, optimizer
+    from tfbench.worker import optimizer
 
-    num_replicas = backends.current().count_replicas()
-    spec = dataclasses.replace(
-        spec, per_replica_batch_size=training.global_batch_size // num_replicas
-    )
+    backend = backends.current()
+    num_replicas = backend.count_replicas()
+    replica_batch_size = training.global_batch_size // num_replicas
+    spec = dataclasses.replace(spec, per_replica_batch_size=replica_batch_size)
     model = build_model(config, spec, allows_code=allows_code)
     is_own = registry.is_code(config.name) or config.name in _OWN
-    if is_own and (problem := foreign_model.find_second_scaling(model, spec)):
+    problem = foreign_model.find_second_scaling(model, spec) if is_own else ""
+    if problem:
         warnings.warn(problem, Notice, stacklevel=2)
-    compiles = training.compiler_used in _JIT_COMPILERS
-    # Only TensorFlow has to be told: the others do operation after operation where nothing compiles
-    # them.
-    runs_eagerly = training.backend == "tensorflow" and training.compiler_used == "eager"
-    how = {
-        "jit_compile": compiles,
-        "run_eagerly": runs_eagerly,
+    execution = {
+        "jit_compile": training.compiler_used in _JIT_COMPILERS,
+        # Only TensorFlow needs it: the others run operation after operation where nothing compiles
+        # them.
+        "run_eagerly": training.backend == "tensorflow" and training.compiler_used == "eager",
         "steps_per_execution": training.steps_per_execution,
     }
     if model.compiled:
         _require_own_training(model, given)
         if splits is not None:
             _build_variables(model, splits, spec, config)
-        if model.run_eagerly and not runs_eagerly and training.backend == "tensorflow":
-            raise RecipeError(
-                f"model.name: {config.name} comes compiled with run_eagerly = True. Use --set"
-                " training.compiler=eager, or leave run_eagerly out."
-            )
-        for name, value in how.items():
-            setattr(model, name, value)
+        _set_execution(model, training.backend, execution, config.name)
     else:
-        if problem := find_unfit_loss(spec, training):
-            raise RecipeError(problem)
-        is_probable = (
-            is_own and spec.num_classes is not None and objective.gives_probabilities(model)
-        )
-        if is_probable:
-            warnings.warn(_PROBABILITIES, Notice, stacklevel=2)
-        model = objective.apply_head(model, training, is_probable=is_probable)
-        steps_per_epoch = count_steps_per_epoch(spec.train_samples, training.global_batch_size)
-        model.compile(
-            optimizer=optimizer.build_optimizer(
-                training.optimizer, model, total_steps=training.epochs * steps_per_epoch
-            ),
-            loss=objective.build_loss(training, is_probable=is_probable),
-            metrics=objective.build_metrics(training),
-            **how,
-        )
+        model = _compile(model, training, spec, execution, is_own=is_own)
     optimizer.require_same_clipping(model.optimizer, num_replicas)
-    if lacking := find_lacking(
-        training.backend, carries_state=bool(backends.current().carried_states(model))
-    ):
-        raise RecipeError("\n".join(lacking))  # of a network whose options do not tell
-    if (bool(model.jit_compile), bool(model.run_eagerly)) != (
-        compiles,
-        runs_eagerly,
-    ):  # Keras only warns, in Python
-        names = (
-            ", ".join(layer.name for layer in model.layers if not layer.supports_jit) or "the model"
-        )
-        other = next(one for one in COMPILERS[training.backend] if one not in _JIT_COMPILERS)
-        raise DeviceError(
-            f"training.compiler: Keras does not compile {names} with"
-            f" {_JIT_COMPILERS[training.compiler_used]} on this "
-            f'device. Use compiler = "{other}".'
-        )
+    carries_state = bool(backend.carried_states(model))
+    # A network's options do not always show that it carries state.
+    if lacking := find_lacking(training.backend, carries_state=carries_state):
+        raise RecipeError("\n".join(lacking))
+    _require_compiler(model, training, execution)
     return model
+
+
+def _set_execution(model: Any, backend: str, execution: Keywords, name: str) -> None:
+    """Gives a network that comes compiled the recipe's way to execute steps.
+
+    Raises:
+        RecipeError: The network wants to run eagerly, and the recipe compiles.
+    """
+    if backend == "tensorflow" and model.run_eagerly and not execution["run_eagerly"]:
+        raise RecipeError(
+            f"model.name: {name} comes compiled with run_eagerly = True. Use --set"
+            " training.compiler=eager, or leave run_eagerly out."
+        )
+    for key, value in execution.items():
+        setattr(model, key, value)
+
+
+def _compile(
+    model: Any,
+    training: TrainingConfig,
+    spec: DatasetSpec,
+    execution: Keywords,
+    *,
+    is_own: bool,
+) -> Any:
+    """Compiles a network with the recipe's head, optimizer, loss and metrics."""
+    from tfbench.worker import objective, optimizer
+
+    if problem := find_unfit_loss(spec, training):
+        raise RecipeError(problem)
+    is_classifier = spec.num_classes is not None
+    is_probable = is_own and is_classifier and objective.gives_probabilities(model)
+    if is_probable:
+        warnings.warn(_PROBABILITIES, Notice, stacklevel=3)
+    model = objective.apply_head(model, training, is_probable=is_probable)
+    steps_per_epoch = count_steps_per_epoch(spec.train_samples, training.global_batch_size)
+    model.compile(
+        optimizer=optimizer.build_optimizer(
+            training.optimizer, model, total_steps=training.epochs * steps_per_epoch
+        ),
+        loss=objective.build_loss(training, is_probable=is_probable),
+        metrics=objective.build_metrics(training),
+        **execution,
+    )
+    return model
+
+
+def _require_compiler(model: Any, training: TrainingConfig, execution: Keywords) -> None:
+    """Raises DeviceError if Keras took another compiler, for which it only warns, in Python."""
+    if (
+        bool(model.jit_compile) == execution["jit_compile"]
+        and bool(model.run_eagerly) == execution["run_eagerly"]
+    ):
+        return
+    layers = [layer.name for layer in model.layers if not layer.supports_jit]
+    names = ", ".join(layers) or "the model"
+    others = [name for name in COMPILERS[training.backend] if name not in _JIT_COMPILERS]
+    raise DeviceError(
+        f"training.compiler: Keras does not compile {names} with"
+        f" {_JIT_COMPILERS[training.compiler_used]} on this "
+        f'device. Use compiler = "{others[0]}".'
+    )
+
+
+@contextlib.contextmanager
+def notices_kept() -> Iterator[list[str]]:
+    """Yields a list that holds the block's notices once the block is over."""
+    notices: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", Notice)
+        yield notices
+    for warning in caught:
+        if issubclass(warning.category, Notice):
+            notices.append(str(warning.message))
 
 
 def summarize_model(model: Any, digest: str) -> ModelSummary:
     """Counts a built network; what cannot be counted is named.
 
-    `digest` is of the file that it is from.
+    `digest` is that of the network's file.
     """
     from tfbench.models.structure import flops
 
     outputs: Any = getattr(model, "outputs", None) or ()
-    known: dict[str, Any] = {
+    own_optimizer = ""
+    if foreign_model.comes_compiled(model):
+        own_optimizer = type(model.optimizer).__name__
+    counts: Keywords = {
         "digest": digest,
-        "own_optimizer": (
-            type(model.optimizer).__name__ if foreign_model.comes_compiled(model) else ""
-        ),
-        "num_parameters": sum(math.prod(variable.shape) for variable in model.weights),
-        "num_trainable_parameters": sum(
-            math.prod(variable.shape) for variable in model.trainable_variables
-        ),
+        "own_optimizer": own_optimizer,
+        "num_parameters": count_values(model.weights),
+        "num_trainable_parameters": count_values(model.trainable_variables),
         "num_outputs": outputs[0].shape[-1] if len(outputs) == 1 else None,
     }
     has_own_step = foreign_model.has_own_step(model)
-    if has_own_step or not outputs:  # may pass through its layers as often, and as it likes
+    if has_own_step or not outputs:  # it may pass through its layers as often as it likes
         code = ".train_step" if has_own_step else ".call"
-        return ModelSummary(
-            **known, uncounted_layers=(f"{model.name} ({type(model).__name__}{code})",)
-        )
-    counted = flops.count_model(model)
+        uncounted = f"{model.name} ({type(model).__name__}{code})"
+        return ModelSummary(**counts, uncounted_layers=(uncounted,))
+    model_flops = flops.count_model(model)
     return ModelSummary(
-        **known,
-        flops_per_sample=counted.forward,
-        training_flops_per_sample=counted.training,
+        **counts,
+        flops_per_sample=model_flops.forward,
+        training_flops_per_sample=model_flops.training,
         main_product=flops.find_main_product(model) or (),
-        uncounted_layers=counted.unknown,
+        uncounted_layers=model_flops.unknown,
     )
+
+
+def count_values(variables: Collection[Any]) -> int:
+    """Returns how many numbers variables hold."""
+    return sum(math.prod(variable.shape) for variable in variables)
 
 
 def require_apart(model: Any, splits: Splits) -> None:
     """Raises RecipeError unless a profile can take the step apart.
 
-    It knows Keras's own, of a graph of layers.
+    A profile knows Keras's own step, of a graph of layers.
     """
-    has_one_each = all(len(getattr(model, name, None) or ()) == 1 for name in ("inputs", "outputs"))
-    is_plain = len(list_arrays(splits.train.arrays)) == 2  # inputs and targets
-    if foreign_model.has_own_step(model) or not has_one_each or not is_plain:
+    is_simple = all(len(getattr(model, name, None) or ()) == 1 for name in ("inputs", "outputs"))
+    num_arrays = len(list_arrays(splits.train.arrays))
+    if foreign_model.has_own_step(model) or not is_simple or num_arrays != 2:
         raise RecipeError(
             "a profile takes Keras's own training step of one input, one output and one array of"
             " targets apart. The network has a train_step of its own, no graph of layers, or"
@@ -229,21 +270,18 @@ def require_apart(model: Any, splits: Splits) -> None:
 
 
 def _require_own_training(model: Any, given: Collection[str]) -> None:
-    """Rejects a compiled network that has no optimizer, or that is to train in another way.
-
-    Raises:
-        RecipeError: It is so.
-    """
+    """Raises RecipeError if a compiled network has no optimizer, or is to train in another way."""
     if model.optimizer is None:
         raise RecipeError(
             "model.name: the network comes compiled without an optimizer. Give model.compile one."
         )
-    others = ("training.optimizer", "training.loss", "training.head", "training.validation_head")
-    if unheard := [key for key in given if key.startswith(others)]:
+    replaced = ("training.optimizer", "training.loss", "training.head", "training.validation_head")
+    unused_keys = [key for key in given if key.startswith(replaced)]
+    if unused_keys:
         raise RecipeError(
-            f"{', '.join(unheard)}: the network comes compiled, and trains with its own optimizer"
-            f" and loss. Leave {'it' if len(unheard) == 1 else 'them'} out, or return the network"
-            " without compiling it."
+            f"{', '.join(unused_keys)}: the network comes compiled, and trains with its own"
+            f" optimizer and loss. Leave {'it' if len(unused_keys) == 1 else 'them'} out, or return"
+            " the network without compiling it."
         )
     model._comes_compiled = True
 
@@ -261,20 +299,20 @@ def _build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: Mode
         return  # images that are read or cut: the first step makes the variables
 
     def describe(array: Any) -> Any:
-        is_input = array is split.inputs
-        dtype = "float32" if is_input and not spec.is_fed_as_stored else array.dtype.name
+        dtype = array.dtype.name
+        if array is split.inputs and not spec.is_fed_as_stored:
+            dtype = "float32"
         return keras.KerasTensor((spec.per_replica_batch_size, *array.shape[1:]), dtype)
 
     batch = map_arrays(describe, split.arrays)
     try:
         with drawn_by_numpy():
             model._symbolic_build(data_batch=batch)
-    except Exception as error:  # of Keras or of the user's loss, whatever it is
-        is_built = model.weights and all(
-            layer.built for layer in model._flatten_layers(include_self=False)
-        )
+    except Exception as error:  # Keras and the user's loss raise what they like
+        layers = model._flatten_layers(include_self=False)
+        is_built = model.weights and all(layer.built for layer in layers)
         if is_built and foreign_model.has_own_step(model):
-            return  # which calls its layers in its own way
+            return  # its own step calls the layers in its own way
         where = f"model.name: {config.name}"
         hint = ""
         if config.name == "keras_file":

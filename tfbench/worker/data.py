@@ -1,7 +1,4 @@
-"""The samples that a recipe names.
-
-Its data set's, synthetic ones, the user's own, or random ones for a network.
-"""
+"""The samples that a recipe names: a data set's, synthetic, the user's own, or a network's."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -32,8 +29,7 @@ def load_data(
     options = module.Config(**config.options)
     if config.data == "synthetic":
         return synthetic.generate_splits(module.describe(options), seed=seed)
-    splits: Splits = module.load_splits(options, data_dir)
-    return splits
+    return module.load_splits(options, data_dir)  # type: ignore[no-any-return]  # found by name
 
 
 def summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
@@ -51,12 +47,10 @@ def summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
 
 
 def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code: bool) -> Splits:
-    """Makes samples, for which the network is built once.
+    """Makes random samples for a network, which is built once for its shapes.
 
-    Floats are normal, integers rows of its embeddings, or 0, 1.
-
-    Targets are what the loss takes, by its name: labels, one-hot or binary labels, or normal
-    values.
+    Floats are normal, integers are rows of its embeddings, or 0 and 1. Targets are what the loss
+    takes, by its name: labels, one-hot or binary labels, or normal values.
 
     Raises:
         TfbenchError: The network cannot be built, or its shapes are not known.
@@ -74,49 +68,38 @@ def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code
             " shapes. Give a function load_data() in the same file, or --set"
             " dataset.name=FILE.py:load_data."
         )
-    shaped = keras.tree.map_structure(
-        lambda tensor: keras.KerasTensor(
-            (
-                tensor.shape[0],
-                *(options.length if size is None else size for size in tensor.shape[1:]),
-            ),
-            tensor.dtype,
-        ),
-        (
-            model.inputs[0] if isinstance(model, keras.Sequential) else model.input
-        ),  # it has none before its first call
-    )
-    outputs = model(shaped)
-    rows = min(
-        (layer.input_dim for layer in model._flatten_layers() if hasattr(layer, "input_dim")),
-        default=2,
-    )
+    # A Sequential model has no `input` before its first call.
+    model_input = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
 
-    def make(num_samples: int, rng: np.random.Generator) -> Split:
+    def set_length(tensor: Any) -> Any:
+        sizes = [options.length if size is None else size for size in tensor.shape[1:]]
+        return keras.KerasTensor((tensor.shape[0], *sizes), tensor.dtype)
+
+    inputs = keras.tree.map_structure(set_length, model_input)
+    outputs = model(inputs)
+    layers = model._flatten_layers()
+    num_rows = min((layer.input_dim for layer in layers if hasattr(layer, "input_dim")), default=2)
+
+    def make(num_samples: int, seed: np.random.SeedSequence) -> Split:
+        rng = np.random.default_rng(seed)
+
         def draw(tensor: Any) -> Any:
             size = (num_samples, *tensor.shape[1:])
-            return (
-                rng.integers(rows, size=size).astype(tensor.dtype)
-                if "int" in tensor.dtype
-                else _normal(rng, size)
-            )
+            if "int" in tensor.dtype:
+                return rng.integers(num_rows, size=size).astype(tensor.dtype)
+            return _normal(rng, size)
 
-        inputs = keras.tree.map_structure(draw, shaped)
         return Split(
-            inputs=inputs,
+            inputs=keras.tree.map_structure(draw, inputs),
             targets=_targets(outputs, model.loss, num_samples, rng),
             num_samples=num_samples,
         )
 
-    counts = (options.num_samples, options.validation_samples)
-    seeds = np.random.SeedSequence(options.seed).spawn(len(counts))
-    splits = [
-        make(count, np.random.default_rng(seed)) for count, seed in zip(counts, seeds, strict=True)
-    ]
+    seeds = np.random.SeedSequence(options.seed).spawn(2)
     return Splits(
         spec=spec,
-        train=splits[0],
-        validation=splits[1],
+        train=make(options.num_samples, seeds[0]),
+        validation=make(options.validation_samples, seeds[1]),
         source=f"made for the network's inputs, seed {options.seed}",
         synthetic=True,
     )
@@ -124,27 +107,33 @@ def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code
 
 def _targets(output: Any, loss: Any, num_samples: int, rng: np.random.Generator) -> Any:
     """Returns targets for outputs in dicts and lists, each with its loss, or all with one."""
+    has_losses = isinstance(loss, Mapping)
     if isinstance(output, Mapping):
-        return {
-            key: _targets(
-                value, loss.get(key) if isinstance(loss, Mapping) else loss, num_samples, rng
-            )
-            for key, value in output.items()
-        }
+        targets = {}
+        for key, value in output.items():
+            own_loss = loss.get(key) if has_losses else loss
+            targets[key] = _targets(value, own_loss, num_samples, rng)
+        return targets
     if isinstance(output, Sequence):
-        losses = loss if isinstance(loss, list | tuple) else [loss] * len(output)
-        if isinstance(loss, Mapping):
+        if has_losses:
             losses = list(loss.values())
+        elif isinstance(loss, list | tuple):
+            losses = list(loss)
+        else:
+            losses = [loss] * len(output)
         pairs = zip(output, losses, strict=True)
-        return tuple(_targets(value, one, num_samples, rng) for value, one in pairs)
-    name = str(
-        loss if isinstance(loss, str) else getattr(loss, "name", getattr(loss, "__name__", ""))
-    ).lower()
+        return tuple(_targets(value, own_loss, num_samples, rng) for value, own_loss in pairs)
+    name = loss
+    if not isinstance(loss, str):
+        name = str(getattr(loss, "name", getattr(loss, "__name__", "")))
+    name = name.lower()
     size = (num_samples, *output.shape[1:])
+    num_classes = size[-1]
     if "sparse" in name:
-        return rng.integers(size[-1], size=size[:-1])
+        return rng.integers(num_classes, size=size[:-1])
     if "categorical" in name:
-        return np.eye(size[-1], dtype=np.float32)[rng.integers(size[-1], size=size[:-1])]
+        labels = rng.integers(num_classes, size=size[:-1])
+        return np.eye(num_classes, dtype=np.float32)[labels]
     if "binary" in name:
         return rng.integers(2, size=size).astype(np.float32)
     return _normal(rng, size)

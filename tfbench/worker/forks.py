@@ -1,11 +1,9 @@
-"""The prepared process.
-
-Imports Keras and a backend once, and forks a measuring process for each request.
+"""The prepared process: imports Keras and a backend once, and forks for each request.
 
 `python -m tfbench.worker.forks LINK BACKEND IS_USERS`. LINK is the number of a socket from which
-requests come, each a message with three files: a socket that is told of the measuring process and
-its end, and what that process has as its standard input and output. It ends with the last holder of
-the socket's other end. No device is touched before a fork.
+requests come, each a message with three files: a socket that receives reports of the measuring
+process and its end, and the standard input and output of that process. The prepared process ends
+with the last holder of the socket's other end. No device is touched before a fork.
 """
 
 import contextlib
@@ -29,11 +27,8 @@ from tfbench.worker.process_settings import hidden, import_keras, list_unneeded
 
 _MESSAGE_BYTES = 2**18  # of a request, which holds an environment: as much as a socket takes
 _GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL, once nobody waits for a measuring process any more
-_WITH_THREADS = (
-    "numpy",
-    "scipy.linalg",
-    "pandas",
-)  # OpenBLAS's and jemalloc's, who see to them when there is a fork
+# They start threads of OpenBLAS and jemalloc, which handle a fork themselves.
+_WITH_THREADS = ("numpy", "scipy.linalg", "pandas")
 
 
 def main() -> None:
@@ -44,7 +39,7 @@ def main() -> None:
     for name in _WITH_THREADS:
         with hidden(unneeded), contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    num_known = _count_threads()
+    num_threads = _count_threads()
     import_keras(backend, unneeded)
     backends.current()
     for name in ("benchmark", "profile"):
@@ -55,54 +50,51 @@ def main() -> None:
         message, files, _, _ = socket.recv_fds(link, _MESSAGE_BYTES, 3)
         if not message:
             return
-        told, *streams = files
-        problem = (
-            ""
-            if _count_threads() <= num_known
-            else "what it imported has threads, which a fork would lose"
-        )
-        if not problem and not os.fork():
+        report_file, *streams = files
+        report = socket.socket(fileno=report_file)
+        if _count_threads() > num_threads:
+            answer = {"problem": "what it imported has threads, which a fork would lose"}
+            report.send(json.dumps(answer).encode())
+        elif not os.fork():
             link.close()
-            _watch(socket.socket(fileno=told), json.loads(message), streams)
-        with socket.socket(fileno=told) as teller:
-            if problem:
-                teller.send(json.dumps({"problem": problem}).encode())
+            _watch(report, json.loads(message), streams)
+        report.close()
         for stream in streams:
             os.close(stream)
 
 
-def _watch(teller: socket.socket, request: dict[str, Any], streams: list[int]) -> None:
-    """Forks the measuring process, says which it is and how it ended, and ends.
+def _watch(report: socket.socket, request: dict[str, Any], streams: list[int]) -> None:
+    """Forks the measuring process, reports which it is and how it ended, and ends.
 
-    Ends it once nobody listens.
+    It ends the measuring process once nobody listens.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
     if not pid:
-        teller.close()
+        report.close()
         _become_worker(request, streams)
     for stream in streams:
         os.close(stream)
     pidfd = os.pidfd_open(pid)
-    socket.send_fds(teller, [json.dumps({"pid": pid}).encode()], [pidfd])
+    socket.send_fds(report, [json.dumps({"pid": pid}).encode()], [pidfd])
     poll = select.poll()
-    for file in (pidfd, teller.fileno()):
+    for file in (pidfd, report.fileno()):
         poll.register(file, select.POLLIN)
     if pidfd not in dict(poll.poll()):
-        poll.unregister(teller)
+        poll.unregister(report)
         for number in (signal.SIGTERM, signal.SIGKILL):
             signal.pidfd_send_signal(pidfd, number)
             if poll.poll(_GRACE_SECONDS * 1000):
                 break
     with contextlib.suppress(OSError):
-        teller.send(
-            json.dumps({"returncode": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}).encode()
-        )
+        _, status = os.waitpid(pid, 0)
+        answer = {"returncode": os.waitstatus_to_exitcode(status)}
+        report.send(json.dumps(answer).encode())
     os._exit(0)
 
 
 def _become_worker(request: dict[str, Any], streams: list[int]) -> None:
-    """Makes this process a measuring process like one that was started, and measures.
+    """Makes this process a measuring process, as if it had been started, and measures.
 
     Never returns.
     """
@@ -130,7 +122,8 @@ def _rename(command: list[str]) -> None:
 
     Measuring processes find each other by it.
     """
-    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    status = Path("/proc/self/stat").read_text(encoding="utf-8")
+    fields = status.rpartition(")")[2].split()
     start, end = map(int, fields[45:47])  # where the command line is in memory
     text = "\0".join(command).encode() + b"\0"
     ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)

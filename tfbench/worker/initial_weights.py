@@ -18,27 +18,29 @@ def drawn_by_numpy() -> Iterator[None]:
     """Lets Keras's random initializers take their numbers from NumPy instead of the backend.
 
     What they make of the numbers, as by the fan-in of a weight, stays Keras's. Weights of a
-    `.keras` file, and of initializers of the user's own, are what they are.
+    `.keras` file, and of the user's own initializers, stay as they are.
     """
     # Keras offers no way to say where its initializers take numbers from.
     from keras.src.initializers import random_initializers
 
-    kept = random_initializers.random, random_initializers.ops
+    keras_random = random_initializers.random
+    keras_ops = random_initializers.ops
     random_initializers.random = types.SimpleNamespace(
         normal=_normal,
         truncated_normal=_truncated_normal,
         uniform=_uniform,
-        make_default_seed=kept[0].make_default_seed,
-        SeedGenerator=kept[0].SeedGenerator,
+        make_default_seed=keras_random.make_default_seed,
+        SeedGenerator=keras_random.SeedGenerator,
     )
-    # Of an orthogonal matrix: two libraries' factors of one matrix differ in their last bits.
+    # For orthogonal matrices: two libraries' factors of one matrix differ in their last bits.
     random_initializers.ops = types.SimpleNamespace(
         qr=np.linalg.qr, diag=np.diag, sign=np.sign, transpose=np.transpose, reshape=np.reshape
     )
     try:
         yield
     finally:
-        random_initializers.random, random_initializers.ops = kept
+        random_initializers.random = keras_random
+        random_initializers.ops = keras_ops
 
 
 def _normal(
@@ -58,11 +60,13 @@ def _truncated_normal(
     dtype: Any = None,
     seed: Any = None,
 ) -> Array:
-    """Draws those again that are too far out."""
+    """Draws values that are too far out again."""
     generator = _generator(seed)
     values = generator.standard_normal(shape).reshape(-1)
-    while len(outside := np.flatnonzero(np.abs(values) > _TRUNCATED_AT)):
-        values[outside] = generator.standard_normal(len(outside))
+    is_outside = np.abs(values) > _TRUNCATED_AT
+    while is_outside.any():
+        values[is_outside] = generator.standard_normal(is_outside.sum())
+        is_outside = np.abs(values) > _TRUNCATED_AT
     return _finish(mean + stddev * values.reshape(shape), dtype)
 
 
@@ -77,17 +81,16 @@ def _uniform(
 
 
 def _generator(seed: Any) -> np.random.Generator:
-    """Returns what draws for one weight.
+    """Returns the generator for one weight.
 
-    As Keras, anew from a number, or on and on from a generator of seeds.
+    As in Keras, a number begins anew each time, and a generator of seeds goes on.
     """
     from keras import ops
 
-    state = (
-        [seed, 0]
-        if isinstance(seed, int)
-        else ops.convert_to_numpy(seed.next()).astype(np.uint32).tolist()
-    )
+    if isinstance(seed, int):
+        state = [seed, 0]
+    else:
+        state = ops.convert_to_numpy(seed.next()).astype(np.uint32).tolist()
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(state)))
 
 

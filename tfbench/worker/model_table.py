@@ -10,17 +10,17 @@ import json
 import math
 import sys
 import traceback
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfbench.errors import Notice, RecipeError, TfbenchError
+from tfbench.errors import RecipeError, TfbenchError
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.recipe.tables import from_tables
 from tfbench.records.model_table import LayerRow, ModelTable, SizesOrNone
 from tfbench.schema import to_plain
+from tfbench.worker.compiled_model import build_model, count_values, notices_kept
 from tfbench.worker.process_settings import configure_keras, import_keras, list_unneeded
 
 if TYPE_CHECKING:
@@ -72,21 +72,18 @@ def _build_and_tabulate(
 ) -> ModelTable:
     import keras
 
-    from tfbench.worker.compiled_model import build_model
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", Notice)
+    with notices_kept() as notices:
         model = build_model(model_config, spec, allows_code=allows_code)
+        known_inputs: Any = getattr(model, "inputs", None)
         if spec.is_structured:
-            if not getattr(model, "inputs", None):
+            if not known_inputs:
                 raise RecipeError(f"model {model_config.name}: has no graph of layers to be shown.")
             return tabulate(model, spec)
-        # In a model around it, one that is a class of its own has a place in a graph, too.
-        batch_size = model.inputs[0].shape[0] if getattr(model, "inputs", None) else None
+        # A model around it gives a place in a graph to a model that is a class of its own, too.
+        batch_size = known_inputs[0].shape[0] if known_inputs else None
         dtype = spec.input_dtype if spec.is_fed_as_stored else None
         inputs = keras.Input(spec.input_shape, batch_size=batch_size, dtype=dtype)
         table = tabulate(keras.Model(inputs, model(inputs)), spec)
-    notices = [str(warning.message) for warning in caught if issubclass(warning.category, Notice)]
     return dataclasses.replace(table, notes=(*notices, *table.notes))
 
 
@@ -128,12 +125,13 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
             )
         )
     flops = count_model(model)
+    num_outputs: list[Any] = [row.num_outputs for row in rows]
     return ModelTable(
         layers=tuple(rows),
         num_parameters=model.count_params(),
-        num_trainable_parameters=sum(math.prod(weight.shape) for weight in model.trainable_weights),
+        num_trainable_parameters=count_values(model.trainable_weights),
         num_kernel_weights=sum(row.num_kernel_weights for row in rows),
-        num_outputs=_add([row.num_outputs for row in rows]),
+        num_outputs=None if None in num_outputs else sum(num_outputs),
         flops_per_sample=flops.forward,
         training_flops_per_sample=flops.training,
         notes=(_UNKNOWN.format(", ".join(flops.unknown)),) if flops.unknown else (),
@@ -148,11 +146,10 @@ def report_on(request: Mapping[str, Any]) -> dict[str, Any]:
             whether functions of the user's may be called.
     """
     try:
-        recipe = from_tables(request["tables"], name=request["name"], source=request["name"])
-        import_keras(
-            recipe.training.backend,
-            list_unneeded(recipe.training.backend, is_users=recipe.is_users),
-        )
+        name = request["name"]
+        recipe = from_tables(request["tables"], name=name, source=name)
+        backend = recipe.training.backend
+        import_keras(backend, list_unneeded(backend, is_users=recipe.is_users))
         data = registry.load("datasets", recipe.dataset.name)
         spec = data.describe(data.Config(**recipe.dataset.options))
         table = build_table(
@@ -168,34 +165,34 @@ def report_on(request: Mapping[str, Any]) -> dict[str, Any]:
             f" {reason}"
         )
         return {"error": {"type": "RecipeError", "message": message}}
-    plain: dict[str, Any] = to_plain(table)
-    return plain
+    return to_plain(table)  # type: ignore[no-any-return]  # a table becomes a dict
 
 
 def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> list[LayerRow]:
-    """Returns the rows."""
+    """Returns a row for each call of a layer, but for those that only rearrange values."""
     import keras
 
     from tfbench.models.structure.products import kernels_of
 
     rows = []
-    shapes: dict[
-        Any, SizesOrNone
-    ] = {}  # tensor from a layer without a row: shape of what that layer was given
+    # From a tensor of a layer without a row to the shape of that layer's input.
+    shapes: dict[Any, SizesOrNone] = {}
     seen: set[int] = set()
     for call, flops in zip(calls, counted, strict=True):
         layer = call.operation
-        inputs = call.inputs[0] if call.inputs else None
-        before = shapes.get(inputs, inputs.shape[1:]) if inputs is not None else None
-        weights = layer.weights if isinstance(layer, keras.Layer) else []
-        if not weights and (
-            isinstance(layer, _without_row()) or not isinstance(layer, keras.Layer)
-        ):
-            if isinstance(layer, keras.Layer) and before is not None:
-                shapes |= dict.fromkeys(call.outputs, before)
+        is_layer = isinstance(layer, keras.Layer)
+        input_shape = None
+        if call.inputs:
+            tensor = call.inputs[0]
+            input_shape = shapes.get(tensor, tensor.shape[1:])
+        weights = layer.weights if is_layer else []
+        if not weights and (not is_layer or isinstance(layer, _without_row())):
+            if is_layer and input_shape is not None:
+                shapes |= dict.fromkeys(call.outputs, input_shape)
             continue
         new = [weight for weight in weights if id(weight) not in seen]
-        kernels = {id(weight) for weight in kernels_of(layer)}
+        kernel_ids = {id(weight) for weight in kernels_of(layer)}
+        new_kernels = [weight for weight in new if id(weight) in kernel_ids]
         shape = call.outputs[0].shape[1:]
         rows.append(
             LayerRow(
@@ -203,13 +200,11 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
                 kind=type(layer).__name__,
                 output_shape=shape,
                 num_outputs=_size(shape),
-                num_kernel_weights=sum(
-                    math.prod(weight.shape) for weight in new if id(weight) in kernels
-                ),
-                num_parameters=sum(math.prod(weight.shape) for weight in new),
+                num_kernel_weights=count_values(new_kernels),
+                num_parameters=count_values(new),
                 filters=getattr(layer, "filters", None),
                 **_read_window(layer, rank=len(shape) - 1),
-                input_shape=before,
+                input_shape=input_shape,
                 flops_per_sample=flops.forward,
                 training_flops_per_sample=flops.training,
                 is_used_again=bool(weights) and not new,
@@ -224,24 +219,24 @@ def _without_row() -> tuple[type, ...]:
     from keras import layers
 
     return (
-        *(
-            layers.Activation,
-            layers.ReLU,
-            layers.LeakyReLU,
-            layers.ELU,
-            layers.Softmax,
-            layers.Rescaling,
-        ),
-        *(
-            layers.Flatten,
-            layers.Reshape,
-            layers.Permute,
-            layers.RepeatVector,
-            layers.Identity,
-            layers.InputLayer,
-        ),
-        *(layers.ZeroPadding1D, layers.ZeroPadding2D, layers.ZeroPadding3D),
-        *(layers.Cropping1D, layers.Cropping2D, layers.Cropping3D),
+        layers.Activation,
+        layers.ReLU,
+        layers.LeakyReLU,
+        layers.ELU,
+        layers.Softmax,
+        layers.Rescaling,
+        layers.Flatten,
+        layers.Reshape,
+        layers.Permute,
+        layers.RepeatVector,
+        layers.Identity,
+        layers.InputLayer,
+        layers.ZeroPadding1D,
+        layers.ZeroPadding2D,
+        layers.ZeroPadding3D,
+        layers.Cropping1D,
+        layers.Cropping2D,
+        layers.Cropping3D,
     )
 
 
@@ -251,28 +246,25 @@ def _read_window(layer: Any, *, rank: int) -> dict[str, tuple[int, ...]]:
     What the layer does not have is left out.
     """
     window = {}
-    for key, names in {
-        "kernel_size": ("kernel_size", "pool_size"),
-        "strides": ("strides",),
-    }.items():
-        found = next(
-            (value for name in names if (value := getattr(layer, name, None)) is not None), None
-        )
-        if found is not None:
-            window[key] = (found,) * rank if isinstance(found, int) else tuple(found)
-    if "kernel_size" not in window and isinstance(size := getattr(layer, "size", None), int):
+    sources = (
+        ("pool_size", "kernel_size"),
+        ("kernel_size", "kernel_size"),
+        ("strides", "strides"),
+    )
+    for attribute, key in sources:
+        sizes = getattr(layer, attribute, None)
+        if isinstance(sizes, int):
+            window[key] = (sizes,) * rank
+        elif sizes is not None:
+            window[key] = tuple(sizes)
+    size = getattr(layer, "size", None)
+    if "kernel_size" not in window and isinstance(size, int):
         window["kernel_size"] = (size,)  # of a normalisation over neighbouring channels
     return window
 
 
-def _size(shape: SizesOrNone) -> int | None:
-    sizes = [size for size in shape if size is not None]
-    return math.prod(sizes) if len(sizes) == len(shape) else None
-
-
-def _add(numbers: Sequence[int | None]) -> int | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
+def _size(shape: Any) -> int | None:
+    return None if None in shape else math.prod(shape)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""What a model is trained and judged by.
-
-Loss, metrics, and the head that its output goes through before the loss.
-"""
+"""Loss, metrics, and the head that a model's output goes through before the loss."""
 
 from typing import Any
 
@@ -18,25 +15,22 @@ _SMALLEST = 1e-30  # probability that float32 has a logarithm and a gradient of
 class LogitsCrossEntropy(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
     """Cross-entropy of softmax(y_pred) with integer labels.
 
-    It is -log softmax(y_pred)[label], whatever y_pred is.
-
-    Keras's own one takes a softmax that it finds before itself for a mistake and leaves it out, so
-    that a double softmax could not be had.
+    It is -log softmax(y_pred)[label], whatever y_pred is. Keras's own loss leaves out a softmax
+    that it finds before itself, so that it offers no double softmax.
 
     Shapes: y_true (batch,), integer; y_pred (batch, classes), float32; result (batch,).
     """
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each sample."""
-        # In another shape, Keras does not know the output of a softmax for what it is.
+        # In another shape, Keras does not recognise the output of a softmax.
         logits = ops.reshape(y_pred, (-1, y_pred.shape[-1]))
-        return ops.sparse_categorical_crossentropy(
-            ops.reshape(y_true, (-1,)), logits, from_logits=True
-        )
+        labels = ops.reshape(y_true, (-1,))
+        return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
 
 class ProbabilityCrossEntropy(LogitsCrossEntropy):
-    """The same of probabilities, which are divided by their sum.
+    """Cross-entropy of probabilities, which are divided by their sum.
 
     Those of a sigmoid per class do not add up to 1.
     """
@@ -54,7 +48,8 @@ class SummedSquaredError(keras.losses.Loss):  # type: ignore[misc]  # Keras has 
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each sequence."""
-        errors = ops.mean(ops.square(y_pred - ops.cast(y_true, y_pred.dtype)), axis=-1)
+        differences = y_pred - ops.cast(y_true, y_pred.dtype)
+        errors = ops.mean(ops.square(differences), axis=-1)
         return ops.sum(ops.reshape(errors, (ops.shape(errors)[0], -1)), axis=-1)
 
 
@@ -75,12 +70,13 @@ class HeadedModel(keras.Model):  # type: ignore[misc]  # Keras has no types
     ) -> Any:
         """Computes the loss as Keras does, through the model's head.
 
-        Where the head is "double_softmax", it takes the softmax of the logits.
+        The head "double_softmax" takes the softmax of the logits.
         """
         y_pred = ops.cast(y_pred, "float32")
         if self.is_probable:
             y_pred = to_logits(y_pred)
-        if (self.head if training else self.validation_head) == "double_softmax":
+        head = self.head if training else self.validation_head
+        if head == "double_softmax":
             y_pred = ops.softmax(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
@@ -88,32 +84,31 @@ class HeadedModel(keras.Model):  # type: ignore[misc]  # Keras has no types
 def gives_probabilities(model: keras.Model) -> bool:
     """Says whether a classifier's outputs are probabilities, not logits.
 
-    In 0..1 whatever the signs of its weights.
-
-    The weights' signs and the inputs are NumPy's, so that the answer is the same on every backend,
-    in every precision.
+    Probabilities are in 0..1 whatever the signs of the weights. NumPy draws the signs and the
+    inputs, so that the answer is the same on every backend, in every precision.
     """
     rng = np.random.default_rng(0)
-    shape = [size or 2 for size in model.inputs[0].shape]
-    inputs = ops.convert_to_tensor(rng.uniform(size=shape), model.inputs[0].dtype)
-    other = [variable.value for variable in model.non_trainable_variables]
+    tensor = model.inputs[0]
+    shape = [size or 2 for size in tensor.shape]
+    inputs = ops.convert_to_tensor(rng.uniform(size=shape), tensor.dtype)
+    constants = [variable.value for variable in model.non_trainable_variables]
     is_positive = False
     for _ in range(_DRAWS):
-        weights = [
-            variable
-            * ops.convert_to_tensor(rng.choice([-1.0, 1.0], variable.shape), variable.dtype)
-            for variable in model.trainable_variables
-        ]
-        outputs, _ = model.stateless_call(weights, other, inputs, training=False)
+        weights = []
+        for variable in model.trainable_variables:
+            signs = rng.choice([-1.0, 1.0], variable.shape)
+            weights.append(variable * ops.convert_to_tensor(signs, variable.dtype))
+        outputs, _ = model.stateless_call(weights, constants, inputs, training=False)
         values = ops.convert_to_numpy(ops.cast(outputs, "float32"))
         if not np.all((values >= 0) & (values <= 1.01)):
             return False
-        is_positive |= bool(np.any(values > 0))  # a last layer of zeros gives logits of 0
+        if np.any(values > 0):  # a last layer of zeros gives logits of 0
+            is_positive = True
     return is_positive
 
 
 def to_logits(probabilities: Any) -> Any:
-    """Returns what a softmax makes these probabilities of, once they are divided by their sum."""
+    """Returns logits whose softmax is these probabilities, divided by their sum."""
     values = ops.maximum(ops.cast(probabilities, "float32"), _SMALLEST)
     return ops.log(values / ops.sum(values, axis=-1, keepdims=True))
 
@@ -121,9 +116,7 @@ def to_logits(probabilities: Any) -> Any:
 def apply_head(
     model: keras.Model, training: TrainingConfig, *, is_probable: bool = False
 ) -> keras.Model:
-    """Returns the model that is to be compiled.
-
-    The same layers and weights, with the recipe's heads.
+    """Returns the model to compile: the same layers and weights, with the recipe's heads.
 
     Args:
         model: Functional or Sequential, with one input and one output.
@@ -157,10 +150,7 @@ def build_loss(training: TrainingConfig, *, is_probable: bool = False) -> keras.
 
 
 def build_metrics(training: TrainingConfig) -> list[keras.metrics.Metric]:
-    """Builds what is reported besides the loss.
-
-    A softmax more or less does not change an accuracy.
-    """
+    """Builds the metrics besides the loss; a head's softmax does not change an accuracy."""
     if training.loss != "sparse_categorical_crossentropy":
         return []
     return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]

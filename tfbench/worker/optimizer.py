@@ -1,8 +1,6 @@
-"""Optimizers by the values of a recipe, and the one that Keras lacks.
+"""Optimizers by the values of a recipe, and one that Keras lacks: SGD with groups of weights."""
 
-SGD with groups of weights.
-"""
-
+import dataclasses
 import fnmatch
 import inspect
 from collections.abc import Sequence
@@ -59,11 +57,10 @@ def build_optimizer(
         RecipeError: A group's pattern fits no weight of the model, or Keras does not take the
             values.
     """
-    values = {
-        key: value
-        for key, value in to_plain(config).items()
-        if key not in _NOT_KERAS and value is not None
-    }
+    values = to_plain(config)
+    for key in _NOT_KERAS:
+        values.pop(key, None)
+    values = {key: value for key, value in values.items() if value is not None}
     if config.learning_rate_schedule:
         values["learning_rate"] = _build_schedule(config, total_steps)
     if isinstance(config, SgdConfig) and (config.groups or config.schedule or config.weight_decay):
@@ -84,40 +81,30 @@ def build_optimizer(
 def _build_schedule(
     config: KerasArguments, total_steps: int
 ) -> keras.optimizers.schedules.LearningRateSchedule:
-    """Builds one of Keras's schedules.
-
-    What is left out of it follows from the rate and the training's length.
-    """
+    """Builds one of Keras's schedules; the rate and the training's length give its defaults."""
     where = "training.optimizer.learning_rate_schedule"
     arguments = dict(config.learning_rate_schedule or {})
-    known = {
-        name: kind
-        for name, kind in vars(keras.optimizers.schedules).items()
-        if isinstance(kind, type)
-    }
-    del known["LearningRateSchedule"]
+    names = vars(keras.optimizers.schedules).items()
+    schedules = {name: kind for name, kind in names if isinstance(kind, type)}
+    del schedules["LearningRateSchedule"]
     name = arguments.pop("name", None)
-    if name not in known:
+    if name not in schedules:
         raise RecipeError(
-            f"{where}.name: must be one of {', '.join(known)}. Received:"
-            f" {name}.{did_you_mean(str(name), known)}"
+            f"{where}.name: must be one of {', '.join(schedules)}. Received:"
+            f" {name}.{did_you_mean(str(name), schedules)}"
         )
-    rate = config.learning_rate
     warmup_steps = arguments.get("warmup_steps", 0)
-    starts = (
-        {"initial_learning_rate": 0.0, "warmup_target": rate}
-        if warmup_steps
-        else {"initial_learning_rate": rate}
-    )
-    defaults = starts | {
-        "decay_steps": total_steps - warmup_steps if isinstance(warmup_steps, int) else None
-    }
-    taken = inspect.signature(known[name]).parameters
+    decay_steps = total_steps - warmup_steps if isinstance(warmup_steps, int) else None
+    defaults = {"initial_learning_rate": config.learning_rate, "decay_steps": decay_steps}
+    if warmup_steps:
+        defaults["initial_learning_rate"] = 0.0
+        defaults["warmup_target"] = config.learning_rate
+    build = schedules[name]
+    parameters = inspect.signature(build).parameters
+    arguments = {key: defaults[key] for key in defaults if key in parameters} | arguments
     try:
-        schedule = known[name](
-            **{key: value for key, value in defaults.items() if key in taken} | arguments
-        )
-        schedule(0)  # some find out only now
+        schedule = build(**arguments)
+        schedule(0)  # some reject values only now
     except (TypeError, ValueError) as error:
         raise RecipeError(
             f"{where}: Keras does not take {name} like this: {reason_of(error)}"
@@ -158,12 +145,11 @@ class GroupedSgd(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no ty
 
     def _divisor(self, schedule: StepDecay) -> Any:
         """Returns divide_by ^ (number of boundaries reached)."""
-        boundaries = [round(share * self._total_steps) for share in schedule.at]
-        reached = keras.ops.cast(
-            self.iterations >= keras.ops.convert_to_tensor(boundaries, self.iterations.dtype),
-            "float32",
-        )
-        return keras.ops.power(float(schedule.divide_by), keras.ops.sum(reached))
+        ops = keras.ops
+        steps = [round(share * self._total_steps) for share in schedule.at]
+        boundaries = ops.convert_to_tensor(steps, self.iterations.dtype)
+        is_reached = ops.cast(self.iterations >= boundaries, "float32")
+        return ops.power(float(schedule.divide_by), ops.sum(is_reached))
 
 
 def _assign_groups(config: SgdConfig, variables: Sequence[Any]) -> list[ParameterGroup]:
@@ -171,29 +157,23 @@ def _assign_groups(config: SgdConfig, variables: Sequence[Any]) -> list[Paramete
 
     The defaults are the optimizer's own values; later groups take precedence.
     """
-    values: list[dict[str, Any]] = [
-        {"learning_rate": None, "weight_decay": config.weight_decay, "schedule": config.schedule}
-        for _ in variables
-    ]
+    defaults: dict[str, Any] = {
+        "weight_decay": config.weight_decay,
+        "schedule": config.schedule,
+    }
+    settings = [ParameterGroup(variables=variable.path, **defaults) for variable in variables]
     for group in config.groups:
         pattern = f"*/{group.variables}"  # of a path, or of its end from a slash on
-        fitting = [
-            index
-            for index, one in enumerate(variables)
-            if fnmatch.fnmatchcase(f"/{one.path}", pattern)
-        ]
+        values = {key: getattr(group, key) for key in ("learning_rate", *defaults)}
+        changes = {key: value for key, value in values.items() if value is not None}
+        paths = [f"/{variable.path}" for variable in variables]
+        fitting = [index for index, path in enumerate(paths) if fnmatch.fnmatchcase(path, pattern)]
+        for index in fitting:
+            settings[index] = dataclasses.replace(settings[index], **changes)
         if not fitting:
-            known = ", ".join(
-                dict.fromkeys("/".join(variable.path.split("/")[-2:]) for variable in variables)
-            )
+            names = ["/".join(variable.path.split("/")[-2:]) for variable in variables]
             raise RecipeError(
                 f"training.optimizer.groups: '{group.variables}' fits no weight of the model. Its"
-                f" weights: {known}."
+                f" weights: {', '.join(dict.fromkeys(names))}."
             )
-        named = {key: value for key in values[0] if (value := getattr(group, key)) is not None}
-        for index in fitting:
-            values[index] |= named
-    return [
-        ParameterGroup(variables=variable.path, **fields)
-        for variable, fields in zip(variables, values, strict=True)
-    ]
+    return settings

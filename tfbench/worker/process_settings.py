@@ -1,7 +1,4 @@
-"""What holds for the whole measuring process.
-
-Keras as it is imported, and what the framework and Keras are set to.
-"""
+"""What holds for the whole measuring process: how Keras is imported, and all settings."""
 
 import contextlib
 import gc
@@ -23,17 +20,15 @@ _NEEDED_BY = {"jax": ("jax", "scipy")}
 
 @contextlib.contextmanager
 def hidden(names: Iterable[str]) -> Iterator[None]:
-    """Hides packages from imports, except those that are imported already.
-
-    They can be imported afterwards.
-    """
-    new: dict[str, Any] = {name: None for name in names if name not in sys.modules}
-    sys.modules.update(new)
+    """Hides packages from imports in the block, except those that are imported already."""
+    modules: dict[str, Any] = sys.modules
+    new = [name for name in names if name not in modules]
+    modules.update(dict.fromkeys(new))
     try:
         yield
     finally:
         for name in new:
-            sys.modules.pop(name, None)
+            modules.pop(name, None)
 
 
 def list_unneeded(backend: BackendName, *, is_users: bool) -> list[str]:
@@ -43,15 +38,16 @@ def list_unneeded(backend: BackendName, *, is_users: bool) -> list[str]:
         backend: Its name.
         is_users: Whether the network or the data is the user's own.
     """
-    return (
-        [] if is_users else [name for name in _UNNEEDED if name not in _NEEDED_BY.get(backend, ())]
-    )
+    if is_users:
+        return []
+    needed = _NEEDED_BY.get(backend, ())
+    return [name for name in _UNNEEDED if name not in needed]
 
 
 def import_keras(backend: BackendName, unneeded: Iterable[str] = ()) -> None:
     """Imports Keras with a backend.
 
-    Garbage is not looked for in what is imported, neither meanwhile, which takes a second, nor
+    The garbage collector does not search what is imported: not meanwhile, which takes a second, nor
     later.
 
     Args:
@@ -81,8 +77,8 @@ def set_process_wide(recipe: Recipe) -> None:
     """Sets what must be set before the first operation or Keras layer.
 
     Keras sets TensorFlow's seed, too, and imports it for that on every backend, which takes seconds
-    and 300 MiB. On another one, it does as where TensorFlow is not installed, unless code or a
-    network file of the user's may need it.
+    and 300 MiB. So TensorFlow is hidden from it on other backends, unless the user's code or
+    network file may need it.
     """
     import keras
 

@@ -9,13 +9,13 @@ as slowly as those of real training.
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
-from tfbench.backends.profiling import Call, apportion, sum_up
+from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, apportion, sum_up
 from tfbench.recipe.backend_support import why_layers_merge
-from tfbench.records.journal import Journal, files_folder, plain_fields
+from tfbench.records.journal import Journal, files_folder
 from tfbench.records.profile import CALLS, TRACE_FOLDER, ProfileRound, TracedCall
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
@@ -25,10 +25,9 @@ from tfbench.worker.prepared import Prepared, prepare
 
 _TURN_SECONDS = 0.04  # for which a function is called in a row
 _MAX_CALLS = 200
-# the latter where rounds take so long that five would be out of all proportion
 _MIN_ROUNDS = 5
-_FEWEST_ROUNDS = 3
-_SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
+_FEWEST_ROUNDS = 3  # where rounds take so long that five would be out of all proportion
+_SLOW_SECONDS = 0.3  # of a call from which one is enough to show how long it takes
 _LONG_SECONDS = 30.0  # of rounds, from which fewer will do
 _PEAK_SECONDS = 1.0
 # share of a step that making a batch may take for the step never to wait for it
@@ -38,7 +37,7 @@ _TRACED_SECONDS = 3.0
 
 
 def run_profile(
-    request: RunRequest, journal: Journal, breakdown: Breakdown, wait_for_start: Callable[[], None]
+    request: RunRequest, journal: Journal, breakdown: Breakdown, wait_for_start: Call
 ) -> None:
     """Finds out what the request asks for, and writes what was read to the journal.
 
@@ -53,79 +52,91 @@ def run_profile(
         TfbenchError: As of `run_benchmark`.
     """
     prepared = prepare(request, journal, breakdown, wait_for_start)
-    asked = request.profile
+    profile = request.profile
     journal.append("started")
     meter = prepared.measure_usage()
     with (
         backends.current().broken_samples_named(prepared.splits.source),
         prepared.resolved.scope(),
     ):
-        if asked and asked.kind == "step":
-            _profile_step(prepared, asked.seconds)
+        if profile and profile.kind == "step":
+            _profile_step(prepared, profile.seconds)
         else:
             _trace_steps(prepared)
-    journal.append("trained", **plain_fields(usage=meter.finish()))
+    prepared.record("trained", usage=meter.finish())
     prepared.note_shared_machine()
-    journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
-    journal.append("finished")
+    prepared.finish()
 
 
 def _profile_step(prepared: Prepared, seconds: float) -> None:
+    """Times a step's phases and layers, and the devices' limits."""
+    breakdown = prepared.breakdown
+    breakdown.switch("first_step")
+    backend = backends.current()
+    batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
+    step = backend.build_step(prepared.model, batches, prepared.resolved)
+    functions = _compile_functions(prepared, step, batches)
+    breakdown.switch("steady")
+    prepared.begin_stage("timing phases and layers")
+    for profile_round in functions.rounds(seconds, step.restore):
+        prepared.record("profile_round", round=profile_round)
+    step.restore()
+    breakdown.switch("checks")
+    prepared.begin_stage("measuring peak compute and bandwidth")
+    training = prepared.training
+    names = prepared.resolved.device_names
+    peak = measure_peak(
+        names,
+        training.precision,
+        seconds=_PEAK_SECONDS,
+        own_sizes=sizes_of_a_step(prepared.summary, training.global_batch_size),
+    )
+    prepared.record("peak_check", peak_check=peak)
+    bandwidth = measure_bandwidth(names, seconds=_PEAK_SECONDS)
+    prepared.record("profile_bandwidth", bandwidth=bandwidth)
+    breakdown.switch(None)
+
+
+def _compile_functions(
+    prepared: Prepared, step: StepCalls, batches: ProfiledBatches
+) -> "TimedTurns":
+    """Compiles the step up to each phase, Keras's own step, and what feeds it."""
     from tfbench.models.structure.flops import describe_calls
 
     backend = backends.current()
-    model = prepared.model
     training = prepared.training
-    journal = prepared.journal
-    breakdown = prepared.breakdown
-    num_prefetched, num_in_the_making = backend.prefetch_capacity
-    # Calls after which batches come no faster than they are made: those that waited are used up.
-    num_draining = 1 + num_prefetched + num_in_the_making
-    breakdown.switch("first_step")
-    batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
-    step = backend.build_step(model, batches, prepared.resolved)
     problem = why_layers_merge(training.backend, training.compiler_used)
-    layers = (
-        []
-        if problem
-        else describe_calls(step.calls, model.trainable_variables, training.global_batch_size)
-    )
-    journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
-    journal.append("stage", name="compiling the step, phase by phase")
+    layers = []
+    if not problem:
+        layers = describe_calls(
+            step.calls, prepared.model.trainable_variables, training.global_batch_size
+        )
+    plain_layers = [to_plain(layer) for layer in layers]
+    prepared.journal.append("profile_layers", layers=plain_layers, problem=problem)
+    prepared.begin_stage("compiling the step, phase by phase")
     functions = TimedTurns()
     with backend.watch() as watch:
         for name in CALLS:
             functions.add(name, step.call(name), is_traced=not problem and name != "dispatch")
-        watch.verify(prepared.resolved, model)
+        watch.verify(prepared.resolved, prepared.model)
+    num_prefetched, num_in_the_making = backend.prefetch_capacity
+    # Calls that use up the batches that wait; later ones come no faster than they are made.
+    num_draining = 1 + num_prefetched + num_in_the_making
     step_seconds = functions.add("keras", *step.keras_call(batches.iterator(), waits=True))
     making_seconds = functions.add("pipeline", batches.draw_call(), num_before=num_draining)
     num_before = num_draining if making_seconds > _FAST_PIPELINE * step_seconds else 1
     functions.add("full", *step.keras_call(batches.pipeline()), num_before=num_before)
-    # Not of the pipeline itself: one turn would use up the batches that it has ready, and then time
-    # their making.
+    # Not from the pipeline itself: one turn would use up the batches that it has ready, and then
+    # time their making.
     functions.add("take", step.take_call(batches.iterator(num_ahead=num_prefetched)))
-    breakdown.switch("steady")
-    journal.append("stage", name="timing phases and layers")
-    for one in functions.rounds(seconds, step.restore):
-        journal.append("profile_round", round=to_plain(one))
-    step.restore()
-    breakdown.switch("checks")
-    journal.append("stage", name="measuring peak compute and bandwidth")
-    own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
-    names = prepared.resolved.device_names
-    peak = measure_peak(names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
-    journal.append("peak_check", **plain_fields(peak_check=peak))
-    bandwidth = measure_bandwidth(names, seconds=_PEAK_SECONDS)
-    journal.append("profile_bandwidth", **plain_fields(bandwidth=bandwidth))
-    breakdown.switch(None)
+    return functions
 
 
 def _trace_steps(prepared: Prepared) -> None:
-    """Traces Keras's own steps, from a pipeline that runs, once they are steady."""
-    journal = prepared.journal
+    """Traces Keras's own steps, fed by the pipeline, once they are steady."""
     breakdown = prepared.breakdown
     breakdown.switch("first_step")
-    journal.append("stage", name="compiling the step")
+    prepared.begin_stage("compiling the step")
     backend = backends.current()
     batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
     step = backend.build_step(prepared.model, batches, prepared.resolved)
@@ -136,23 +147,27 @@ def _trace_steps(prepared: Prepared) -> None:
     seconds = time_calls(call, 3)
     num_calls = max(1, min(_TRACED_STEPS // num_steps, int(_TRACED_SECONDS / seconds)))
     breakdown.switch("steady")
-    journal.append("stage", name="tracing steady steps")
-    took = list[float]()
+    prepared.begin_stage("tracing steady steps")
+    call_seconds = list[float]()
     numbers = itertools.count()
-    folder = files_folder(journal.path) / TRACE_FOLDER
+    folder = files_folder(prepared.journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
 
     def marked_call() -> None:
         with backend.step_mark(next(numbers)):  # however many steps it does
             call()
 
-    found = backend.trace(lambda: took.append(time_calls(marked_call, num_calls)), folder)
-    operations = sum_up(found.operations, num_calls * num_steps)
-    journal.append(
+    def work() -> None:
+        call_seconds.append(time_calls(marked_call, num_calls))
+
+    trace = backend.trace(work, folder)
+    num_traced = num_calls * num_steps
+    operations = sum_up(trace.operations, num_traced)
+    prepared.journal.append(
         "profile_operations",
-        operations=[to_plain(one) for one in operations],
-        num_steps=num_calls * num_steps,
-        step_seconds=took[0] / num_steps,
+        operations=[to_plain(operation) for operation in operations],
+        num_steps=num_traced,
+        step_seconds=call_seconds[0] / num_steps,
     )
     breakdown.switch(None)
 
@@ -181,7 +196,7 @@ class TimedTurns:
         is_traced: bool = False,
         num_before: int = 1,
     ) -> float:
-        """Adds a function, after calls that compile it and tell how long it takes.
+        """Adds a function, after calls that compile it and show how long it takes.
 
         Args:
             name: Of the function.
@@ -204,21 +219,20 @@ class TimedTurns:
         return seconds / num_steps
 
     def rounds(self, seconds: float, restore: Call) -> Iterator[ProfileRound]:
-        """Yields rounds until the time is over, some at least.
+        """Yields rounds until the time is over, but a few at least.
 
-        Every second one goes through the functions backwards.
+        Every second round goes through the functions backwards.
 
         Args:
             seconds: After which no more rounds are begun.
-            restore: Called before each round; functions may have trained for long in the one
-                before.
+            restore: Called before each round, since functions may have trained for long in the
+                round before.
         """
         start = time.perf_counter()
+        names = list(self._functions)
         for number in itertools.count(1):
             restore()
-            yield self._round(
-                list(self._functions) if number % 2 else list(reversed(self._functions))
-            )
+            yield self._round(names if number % 2 else names[::-1])
             elapsed = time.perf_counter() - start
             is_long = elapsed >= max(2 * seconds, _LONG_SECONDS)
             enough = _FEWEST_ROUNDS if is_long else _MIN_ROUNDS
@@ -229,28 +243,29 @@ class TimedTurns:
         seconds = {}
         traced = {}
         for name in order:
-            one = self._functions[name]
-            for _ in range(
-                one.num_before
-            ):  # the first after another function is slower, by 15 % at times
-                one.call()
+            function = self._functions[name]
+            call = function.call
+            # The first call after another function is slower, by 15 % at times.
+            for _ in range(function.num_before):
+                call()
             backends.current().synchronize()
-            seconds[name] = time_calls(one.call, one.num_calls) / one.num_steps
-            if one.is_traced:
-                traced[name] = _trace_call(one.call, one.num_calls)
+            seconds[name] = time_calls(call, function.num_calls) / function.num_steps
+            if function.is_traced:
+                traced[name] = _trace_call(call, function.num_calls)
         return ProfileRound(seconds=seconds, traced=traced)
 
 
 def _trace_call(call: Call, num: int) -> TracedCall:
-    took: list[float] = []
-    found = backends.current().trace(lambda: took.append(time_calls(call, num)))
-    parts = apportion(found.operations, backends.current().part_of)
-    active = found.active_seconds
+    backend = backends.current()
+    call_seconds: list[float] = []
+    trace = backend.trace(lambda: call_seconds.append(time_calls(call, num)))
+    parts = apportion(trace.operations, backend.part_of)
+    active = trace.active_seconds
     return TracedCall(
-        seconds=took[0],
+        seconds=call_seconds[0],
         parts={name: seconds / num for name, seconds in parts.items()},
         active_seconds=None if active is None else active / num,
-        on_device=found.on_device,
+        on_device=trace.on_device,
     )
 
 

@@ -1,7 +1,4 @@
-"""Tells the clock of what Keras does while it trains, and records the epochs.
-
-Computes no statistics.
-"""
+"""Passes on to the clock what Keras does while it trains, and records the epochs."""
 
 import dataclasses
 import math
@@ -13,33 +10,30 @@ import numpy as np
 
 from tfbench import backends
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
+from tfbench.backends.profiling import Call
 from tfbench.metrics import LEARNING_METRICS
 from tfbench.records.run import EpochRecord
 from tfbench.worker.span_clock import SpanClock
 
 _NS = 1e-9
 
-Logs = Mapping[str, float]
+Logs = Mapping[str, Any]
+Figures = dict[str, float]
 
 
 @dataclasses.dataclass(kw_only=True)
 class FitReadings:
-    """What is read while `model.fit` runs. Every step comes through here.
-
-    What is not needed is not called.
-    """
+    """What is read while `model.fit` runs; every step comes through here."""
 
     clock: SpanClock  # told of every execution, and its time breakdown of validations
     model: Any  # to be trained
     steps_per_epoch: int  # after which an epoch ends
     global_batch_size: int  # samples of a step
-    on_epoch: Callable[
-        [EpochRecord], bool
-    ]  # at the end of each, validation included; says whether to stop there
-    on_first_step: Callable[
-        [], None
-    ]  # called once, after the first execution; its time is in no span
-    # to the steps that are left of an epoch, which Keras's own is not
+    # at the end of each, validation included; says whether to stop there
+    on_epoch: Callable[[EpochRecord], bool]
+    # called once, after the first execution; its time is in no span
+    on_first_step: Call
+    # whether the last execution is cut to the steps left of an epoch, as Keras's own is not
     cuts_last_execution: bool = False
     batches_ahead: int = 0  # that are made ahead, at most, while none is taken
     validation: "Validation | None" = None  # that follows each epoch
@@ -48,11 +42,12 @@ class FitReadings:
     is_of_bytes: bool = False  # tokens are, so that a loss / ln 2 is in bits a byte
     resets_state: bool = False  # of recurrent layers that carry it, to zero as each epoch begins
     # as the steady part begins; None: there is none to read
-    read_energy: Callable[[], None] | None = None
+    read_energy: Call | None = None
     elapsed_before: float = 0.0  # seconds that a run which is gone on with had taken
-    _train_start: int = dataclasses.field(default=0, init=False)
-    _training_end: int = dataclasses.field(default=0, init=False)
-    _in_warmup: bool = dataclasses.field(default=True, init=False)
+    # Without a type, so that the dataclass has no such fields.
+    _train_start = 0
+    _training_end = 0
+    _in_warmup = True
 
     def begin_training(self) -> None:
         """Notes that training begins now."""
@@ -89,54 +84,54 @@ class FitReadings:
 
         `logs` are all of Keras's.
         """
-        validated_ns = self.clock.now()
-        self.clock.breakdown.switch("callbacks")
-        inference = {}
+        clock = self.clock
+        validated_ns = clock.now()
+        clock.breakdown.switch("callbacks")
+        values = dict(logs)
         if self.evaluate_training:
-            with self.clock.breakdown.entry("validation"):
-                inference = {
-                    f"inference_{key}": value for key, value in self.evaluate_training().items()
-                }
-        time_ns = self.clock.now()
-        spans = self.clock.epoch_spans
+            with clock.breakdown.entry("validation"):
+                for key, value in self.evaluate_training().items():
+                    values[f"inference_{key}"] = value
+        time_ns = clock.now()
+        validation_seconds = None
+        if self.validation:
+            values |= self.validation.batch_means()
+            validation_seconds = (validated_ns - self._training_end) * _NS
+        spans = clock.epoch_spans
         num_steps = sum(span.num_steps for span in spans)
         is_followed = self.validation or self.evaluate_training
-        bits = (
-            {"bits_per_byte": "loss", "val_bits_per_byte": "val_loss"} if self.is_of_bytes else {}
-        )
-        own = {name: value for name, value in logs.items() if name not in LEARNING_METRICS}
-        own |= {name: logs[loss] / math.log(2) for name, loss in bits.items() if loss in logs}
-        values = {**logs, **inference, **(self.validation.batch_means() if self.validation else {})}
+        steady = steady_spans(spans, warmup_steps=clock.config.warmup_steps)
         record = EpochRecord(
             epoch=epoch,
             num_steps=num_steps,
             epoch_seconds=sum(span.seconds for span in spans),
-            validation_seconds=(
-                (validated_ns - self._training_end) * _NS if self.validation else None
-            ),
+            validation_seconds=validation_seconds,
             elapsed_seconds=self.elapsed_before + (time_ns - self._train_start) * _NS,
-            samples_per_second=samples_per_second(
-                steady_spans(spans, warmup_steps=self.clock.config.warmup_steps),
-                self.global_batch_size,
-            ),
+            samples_per_second=samples_per_second(steady, self.global_batch_size),
             finished_at=time.time(),
             inference_seconds=(time_ns - validated_ns) * _NS if self.evaluate_training else None,
             ready_batches=min(num_steps, self.batches_ahead) if is_followed else 0,
-            **{
-                name: _finite(values.get(name, math.nan)) for name in LEARNING_METRICS
-            },  # what is missing becomes None
-            metrics={name: _finite(value) for name, value in own.items()},
+            # A missing figure becomes None.
+            **{name: _finite(values.get(name, math.nan)) for name in LEARNING_METRICS},
+            metrics=self._other_metrics(logs),
         )
         if self.on_epoch(record):
             self.model.stop_training = True
 
+    def _other_metrics(self, logs: Logs) -> dict[str, float | None]:
+        """Returns the network's own metrics, and bits per byte where tokens are bytes."""
+        values = {name: value for name, value in logs.items() if name not in LEARNING_METRICS}
+        if self.is_of_bytes:
+            for prefix in ("", "val_"):
+                if f"{prefix}loss" in logs:
+                    values[f"{prefix}bits_per_byte"] = logs[f"{prefix}loss"] / math.log(2)
+        return {name: _finite(value) for name, value in values.items()}
+
 
 class CarriedState:
-    """The state that recurrent layers carry from batch to batch.
+    """The state that recurrent layers carry from batch to batch; a model may have none.
 
     Evaluations start from zero, as Chainer's copy does.
-
-    Harmless for a model without one.
     """
 
     def __init__(self, model: Any) -> None:
@@ -145,26 +140,28 @@ class CarriedState:
         self._zeros: list[Any] = []  # made once: reading a state waits for its device
 
     def reset(self) -> None:
-        """Sets it to zero."""
-        states = self._states()
-        self._zeros = self._zeros or [
-            np.zeros_like(backends.current().to_numpy(state)) for state in states
-        ]
-        for state, zeros in zip(states, self._zeros, strict=True):
-            state.assign(zeros)
+        """Sets the state to zero."""
+        if not self._zeros:
+            self._zeros = [np.zeros_like(values) for values in self._read()]
+        self._assign(self._zeros)
 
     def set_aside(self) -> None:
-        """Keeps that of the training, and sets it to zero."""
-        self._kept = [backends.current().to_numpy(state) for state in self._states()]
+        """Keeps the state of the training, and sets it to zero."""
+        self._kept = self._read()
         self.reset()
 
     def put_back(self) -> None:
-        """Sets it to what was kept."""
-        for state, values in zip(self._states(), self._kept, strict=True):
-            state.assign(values)
+        """Sets the state to what was kept."""
+        self._assign(self._kept)
 
-    def _states(self) -> list[Any]:
-        return backends.current().carried_states(self._model)
+    def _read(self) -> list[Any]:
+        backend = backends.current()
+        return [backend.to_numpy(state) for state in backend.carried_states(self._model)]
+
+    def _assign(self, values: list[Any]) -> None:
+        states = backends.current().carried_states(self._model)
+        for state, value in zip(states, values, strict=True):
+            state.assign(value)
 
 
 def build_callbacks(readings: FitReadings) -> Any:
@@ -183,9 +180,9 @@ def build_callbacks(readings: FitReadings) -> Any:
     state = CarriedState(readings.model)
 
     class TimedCallbackList(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
-        """Tells the readings of every step, and leaves all else to Keras.
+        """Passes every step on to the readings, and leaves all else to Keras.
 
-        Here, since it is one of Keras's classes.
+        Defined here, since Keras is imported late.
         """
 
         def on_train_begin(self, logs: Any = None) -> None:
@@ -218,20 +215,21 @@ def build_callbacks(readings: FitReadings) -> Any:
             readings.end_epoch(epoch + 1, values)
             super().on_epoch_end(epoch, values)
 
-    steps = readings.steps_per_epoch
     return TimedCallbackList(
-        [], add_history=True, add_progbar=False, model=readings.model, steps=steps
+        [],
+        add_history=True,
+        add_progbar=False,
+        model=readings.model,
+        steps=readings.steps_per_epoch,
     )
 
 
 class Validation:
-    """A validation in the making.
+    """The latest logs of a validation, and a mean from them that weighs every batch alike.
 
-    From Keras's running means to a mean that weighs every batch alike.
-
-    Keras's logs after a batch are means over all samples so far. The last batch alone may be short,
-    so the last two are enough: those before it are the mean over equal batches, and the difference
-    is the short one's. Nothing is computed until the end, so that no batch waits for the device.
+    Keras's logs after a batch are means over all samples so far. Only the last batch may be short,
+    so the last two logs are enough: the first is the mean over equal batches, and the difference
+    is the short batch's. Nothing is computed until the end, so that no batch waits for the device.
 
     Args:
         num_samples: Of the validation set.
@@ -244,39 +242,41 @@ class Validation:
         self._num_full, self._num_short = divmod(num_samples, batch_size)
         self._batch_size = batch_size
         self._is_whole = is_whole
-        self._logs: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+        self._logs: tuple[Logs, Logs] = ({}, {})
 
-    def note(self, logs: Mapping[str, Any] | None) -> None:
+    def note(self, logs: Logs | None) -> None:
         """Keeps the logs of the latest two batches, as they are."""
         self._logs = (self._logs[1], dict(logs or {}))
 
-    def batch_means(self) -> dict[str, float]:
+    def batch_means(self) -> Figures:
         """Returns `val_loss_batch_mean` and the like; nothing where they cannot be known."""
         if not self._is_whole:
             return {}
         before, after = map(flatten_logs, self._logs)
-        if not self._num_short or not self._num_full:
-            return {f"val_{key}_batch_mean": value for key, value in after.items()}
         full = self._num_full
         short = self._num_short
+        full_samples = full * self._batch_size
         means = {}
-        for key, of_all in after.items():
-            of_full = before[key]
-            of_short = (
-                of_all * (full * self._batch_size + short) - of_full * full * self._batch_size
-            ) / short
-            means[f"val_{key}_batch_mean"] = (of_full * full + of_short) / (full + 1)
+        for key, mean in after.items():
+            if short and full:
+                full_mean = before[key]
+                short_sum = mean * (full_samples + short) - full_mean * full * self._batch_size
+                mean = (full_mean * full + short_sum / short) / (full + 1)
+            means[f"val_{key}_batch_mean"] = mean
         return means
 
 
-def flatten_logs(logs: Mapping[str, Any]) -> dict[str, float]:
+def flatten_logs(logs: Logs) -> Figures:
     """Returns the logs of a step as numbers.
 
-    One of the user's own may give metrics within metrics, or arrays.
+    A user's own step may give metrics within metrics, or arrays.
     """
-    flat: dict[str, float] = {}
+    flat: Figures = {}
     for key, value in logs.items():
-        flat |= flatten_logs(value) if isinstance(value, Mapping) else {key: _to_number(value)}
+        if isinstance(value, Mapping):
+            flat |= flatten_logs(value)
+        else:
+            flat[key] = _to_number(value)
     return flat
 
 

@@ -1,7 +1,4 @@
-"""Times the steps of a training.
-
-Reads the clock, and has the device waited for as seldom as that takes.
-"""
+"""Times the steps of a training, and waits for the device as seldom as possible."""
 
 import math
 import time
@@ -176,9 +173,12 @@ class SpanClock:
 
         If not, the first worker says after how many steps to ask again.
         """
-        left = self._seconds_left(self._span_start)
-        # Half of what is left at the speed so far, so that not many steps are done too many.
-        steps = max(1, int(left * (self.steady_steps_per_second or 0.0) / 2)) if left > 0 else 0
-        pause = int(self._ask_first(steps)) if self._ask_first else 0
+        seconds_left = self._seconds_left(self._span_start)
+        pause = 0
+        if seconds_left > 0:
+            # Half of the time that is left, at the speed so far: few steps are done too many.
+            speed = self.steady_steps_per_second or 0.0
+            pause = max(1, int(seconds_left * speed / 2))
+        pause = int(self._ask_first(pause)) if self._ask_first else 0
         self._next_asked = self.step + pause
         return pause == 0

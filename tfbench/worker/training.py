@@ -1,16 +1,16 @@
 """The training itself: epochs with their validation, and what happens between them."""
 
 import functools
-from collections.abc import Callable
+from typing import Any
 
 from tfbench import backends
 from tfbench.analysis.run.early_stop import find_stop_reason
+from tfbench.backends.profiling import Call
 from tfbench.datasets.sources.splits import SplitName
 from tfbench.models.structure.foreign_model import can_evaluate
 from tfbench.records.journal import SYNC_SECONDS, files_folder
 from tfbench.records.run import EpochRecord
 from tfbench.records.run_folder import CHECKPOINTS
-from tfbench.schema import to_plain
 from tfbench.worker import checkpoints
 from tfbench.worker.prepared import Prepared
 from tfbench.worker.recorder import (
@@ -29,7 +29,7 @@ NO_VALIDATION = (
 UNLIMITED_EPOCHS = 1_000_000_000
 
 
-def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> float | None:
+def train(prepared: Prepared, read_energy: Call | None = None) -> float | None:
     """Trains a compiled model as the request says, from the first epoch or from a checkpoint on.
 
     A run limited by steps or seconds is not validated. The journal receives "spans", "epoch",
@@ -43,75 +43,60 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
         Steps per second after the warm-up; None if there were none.
     """
     backend = backends.current()
-    request = prepared.request
     model = prepared.model
-    journal = prepared.journal
     training = prepared.training
-    measurement = request.recipe.measurement
-    splits = prepared.splits
+    recipe = prepared.request.recipe
     placement = prepared.resolved.placement
     breakdown = prepared.breakdown
-    steps_per_epoch = prepared.steps_per_epoch
-    done = request.resume.epochs if request.resume else ()
-    is_validated = not measurement.is_limited and can_evaluate(model)
-    is_resident = training.data_on_device
-    if not measurement.is_limited and not is_validated:
-        journal.append("note", text=NO_VALIDATION)
-    validation = None
-    evaluate_training = None
-    if is_validated:
-        is_whole = placement.num_replicas == 1 and training.steps_per_execution == 1
-        validation = Validation(
-            splits.validation.num_samples, prepared.evaluation_batch_size, is_whole=is_whole
-        )
-        evaluate_training = (
-            functools.partial(evaluate, prepared, "train") if training.evaluates_training else None
-        )
+    is_limited = recipe.measurement.is_limited
+    is_validated = not is_limited and can_evaluate(model)
+    if not is_limited and not is_validated:
+        prepared.note(NO_VALIDATION)
+    resume = prepared.request.resume
+    done = resume.epochs if resume else ()
     with breakdown.entry("callbacks"), backend.watch() as watch:
         clock = SpanClock(
-            measurement,
+            recipe.measurement,
             synchronize=backend.synchronize,
-            on_span=journal.append_span,
+            on_span=prepared.journal.append_span,
             breakdown=breakdown,
             ask_first=_ask_first if placement.num_workers > 1 else None,
         )
         readings = FitReadings(
             clock=clock,
             model=model,
-            steps_per_epoch=steps_per_epoch,
+            steps_per_epoch=prepared.steps_per_epoch,
             global_batch_size=training.global_batch_size,
-            batches_ahead=(
-                0 if is_resident else backend.count_ahead(splits, training.global_batch_size)
-            ),
-            cuts_last_execution=is_resident,
-            validation=validation,
             on_epoch=functools.partial(end_epoch, prepared, list(done)),
             on_first_step=lambda: watch.verify(prepared.resolved, model),
-            evaluate_training=evaluate_training,
-            is_of_bytes=request.recipe.dataset.name == "text",
-            resets_state=request.recipe.model.options.get("reset_state") == "epoch",
+            is_of_bytes=recipe.dataset.name == "text",
+            resets_state=recipe.model.options.get("reset_state") == "epoch",
             read_energy=read_energy,
-            elapsed_before=done[-1].elapsed_seconds if done else 0.0,
         )
+        if done:
+            readings.elapsed_before = done[-1].elapsed_seconds
+        if is_validated:
+            readings.validation = Validation(
+                prepared.splits.validation.num_samples,
+                prepared.evaluation_batch_size,
+                is_whole=placement.num_replicas == 1 and training.steps_per_execution == 1,
+            )
+            if training.evaluates_training:
+                readings.evaluate_training = functools.partial(evaluate, prepared, "train")
+        if training.data_on_device:
+            readings.cuts_last_execution = True
+        else:
+            readings.batches_ahead = backend.count_ahead(
+                prepared.splits, training.global_batch_size
+            )
         with breakdown.entry("data"):
-            first_step = prepared.first_step
-            if is_resident:
-                batches = backend.build_resident_training(
-                    model,
-                    splits,
-                    training,
-                    prepared.resolved,
-                    steps_per_epoch=steps_per_epoch,
-                    first_step=first_step,
-                )
-            else:
-                batches = prepared.build_batches(first_step)
+            batches = _build_batches(prepared)
             validation_data = prepared.build_evaluation_batches() if is_validated else None
         model.fit(
             batches,
             initial_epoch=len(done),
-            epochs=UNLIMITED_EPOCHS if measurement.is_limited else training.epochs,
-            steps_per_epoch=steps_per_epoch,
+            epochs=UNLIMITED_EPOCHS if is_limited else training.epochs,
+            steps_per_epoch=prepared.steps_per_epoch,
             callbacks=build_callbacks(readings),
             shuffle=False,
             verbose=0,
@@ -120,12 +105,24 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
     return clock.steady_steps_per_second
 
 
-def _ask_first(figure: float) -> float:
-    """Returns the figure that the first of several workers has.
+def _build_batches(prepared: Prepared) -> Any:
+    """Builds what `fit` trains with, on the device or on the host."""
+    if not prepared.training.data_on_device:
+        return prepared.build_batches(prepared.first_step)
+    return backends.current().build_resident_training(
+        prepared.model,
+        prepared.splits,
+        prepared.training,
+        prepared.resolved,
+        steps_per_epoch=prepared.steps_per_epoch,
+        first_step=prepared.first_step,
+    )
 
-    Each has to ask at the same time.
-    """
-    return backends.current().gather_figures([figure])[0][0]
+
+def _ask_first(figure: float) -> float:
+    """Returns the figure of the first of several workers, which all ask at the same time."""
+    rows = backends.current().gather_figures([figure])
+    return rows[0][0]
 
 
 def evaluate(prepared: Prepared, split: SplitName) -> dict[str, float]:
@@ -143,15 +140,14 @@ def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord
 
     Args:
         prepared: Of the training.
-        epochs: Those before it, to which it is added.
+        epochs: The epochs before; this one is added to them.
         record: Of the epoch.
     """
     recipe = prepared.request.recipe
-    journal = prepared.journal
     epochs.append(record)
-    journal.append("epoch", epoch=to_plain(record))
-    journal.append("breakdown", breakdown=to_plain(prepared.breakdown.record()))
-    journal.sync(every_seconds=SYNC_SECONDS)
+    prepared.record("epoch", epoch=record)
+    prepared.record("breakdown", breakdown=prepared.breakdown.record())
+    prepared.journal.sync(every_seconds=SYNC_SECONDS)
     if recipe.measurement.is_limited:  # ends by its limit alone, maybe within an epoch
         return False
     every = recipe.output.checkpoint_every_epochs
@@ -159,7 +155,7 @@ def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord
         _write_checkpoint(prepared, record.epoch)
     reason = find_stop_reason(recipe.training, epochs)
     if reason and record.epoch < recipe.training.epochs:
-        journal.append("stopped", reason=reason)
+        prepared.journal.append("stopped", reason=reason)
     return reason is not None
 
 
@@ -172,6 +168,6 @@ def _write_checkpoint(prepared: Prepared, epoch: int) -> None:
         journal.sync()  # so that a checkpoint is never ahead of its journal
         checkpoints.write_checkpoint(folder, epoch=epoch, variables=variables, kept=kept)
     except OSError as error:
-        journal.append("note", text=f"no checkpoint of epoch {epoch}: {folder}: {error.strerror}.")
+        prepared.note(f"no checkpoint of epoch {epoch}: {folder}: {error.strerror}.")
     else:
         journal.append("checkpoint", epoch=epoch)

@@ -29,15 +29,19 @@ from tfbench.recipe.sections import DatasetConfig, ModelConfig
 if TYPE_CHECKING:
     import keras
 
+Function = Callable[..., Any]
+
 _FRAMES = 3  # of the user's code, shown where it raised
-# Frames of tfbench, of Python, and of what is installed: they say nothing of what the user's code
-# does wrong.
+# Frames of tfbench, of Python, and of installed packages do not show what the user's code does
+# wrong.
+_PATHS = sysconfig.get_paths()
 _NOT_THE_USERS = (
     str(Path(__file__).parents[1]),
     "<frozen ",
-    *dict.fromkeys(
-        sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")
-    ),
+    _PATHS["stdlib"],
+    _PATHS["platstdlib"],
+    _PATHS["purelib"],
+    _PATHS["platlib"],
 )
 
 
@@ -48,13 +52,14 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
         RecipeError: It is not allowed, cannot be found or called, raised, or returned what is no
             model for this data.
     """
+    from keras.src.utils import rng_utils
+
     where = f"model.name: {config.name}"
     build = _import(config.name, where, allows_code=allows_code)
     with _users_code(where, goes_on=True) as seed:
-        model = foreign_model.fit_to_data(
-            _call(build, where, {"spec": spec}, config.options), spec, where
-        )
-        sets_seed = _rng_utils().get_random_seed() != seed
+        network = _call(build, where, {"spec": spec}, config.options)
+        model = foreign_model.fit_to_data(network, spec, where)
+        sets_seed = rng_utils.get_random_seed() != seed
     if sets_seed:
         text = (
             f"{config.name} sets the random seed: --seed and --vary-seed do not change its initial"
@@ -78,32 +83,34 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
     load = _import(config.name, where, allows_code=allows_code)
     with _users_code(where):
         loaded = _call(load, where, {"data_dir": data_dir}, config.options)
-    splits = splits_of_arrays(loaded, source=f"code of {_describe_source(load)}", where=where)
+    file, digest = _find_source(load)
+    source = f"code of {file} (SHA-256 {digest})" if digest else "code of no file"
+    splits = splits_of_arrays(loaded, source=source, where=where)
+    if splits.spec.is_structured:  # it is checked array by array
+        return splits
     for name, split in (("train", splits.train), ("validation", splits.validation)):
-        # Structured data is checked array by array.
-        if not splits.spec.is_structured and (
-            problem := find_mismatch(split, splits.spec, split.num_samples)
-        ):
+        if problem := find_mismatch(split, splits.spec, split.num_samples):
             raise DatasetError(f"{where}: {name}: {problem}.")
     return splits
 
 
 def find_digest(config: ModelConfig | DatasetConfig) -> str:
-    """Returns the digest of the file that a network or data already made is from.
+    """Returns the digest of the file of a network or data already made.
 
-    "" of tfbench's own.
+    "" for tfbench's own.
     """
     if config.name == "keras_file":
         return foreign_model.digest_of(Path(str(config.options["file"])))
     if not registry.is_code(config.name):
         return ""
-    state = random.getstate()  # of which layers that are still to be made take their seeds
+    state = random.getstate()  # layers that are still to be made take their seeds from it
     function = _import(config.name, config.name, allows_code=True)
     random.setstate(state)
-    return _find_source(function)[1]
+    _, digest = _find_source(function)
+    return digest
 
 
-def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
+def _import(name: str, where: str, *, allows_code: bool) -> Function:
     if not allows_code:
         raise RecipeError(f"{where} {registry.CODE_NOT_ALLOWED}")
     module_name, _, function_name = name.rpartition(":")
@@ -119,26 +126,27 @@ def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
             module = _import_file(path) if is_file else importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
-                raise  # one that the user's module imports
+                raise  # a module that the user's module imports
             raise RecipeError(
                 f"{where}: there is no module {error.name} in PYTHONPATH or the current folder"
                 f" {folder}."
             ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
-        found = "nothing of that name" if function is None else f"a {type(function).__name__}"
+        other = "nothing of that name" if function is None else f"a {type(function).__name__}"
         raise RecipeError(
             f"{where}: there must be a function {function_name} in {module.__file__}. Found:"
-            f" {found}."
+            f" {other}."
         )
     return function  # type: ignore[no-any-return]  # mypy takes it for a plain callable
 
 
 def _import_file(path: Path) -> types.ModuleType:
-    """Imports a file by its path: once, unless it is another one of the same name."""
+    """Imports a file by its path, once; files of the same name are different modules."""
     name = path.stem
     known = sys.modules.get(name)
-    if name in sys.stdlib_module_names or (known and getattr(known, "__file__", None) != str(path)):
+    is_taken = known and getattr(known, "__file__", None) != str(path)
+    if name in sys.stdlib_module_names or is_taken:
         name = f"{name} of {path.parent}"
     if name not in sys.modules:
         loader = importlib.machinery.SourceFileLoader(name, str(path))
@@ -151,19 +159,15 @@ def _import_file(path: Path) -> types.ModuleType:
 
 
 def _call(
-    function: Callable[..., Any],
+    function: Function,
     where: str,
     given: Mapping[str, object],
     options: Mapping[str, object],
 ) -> Any:
-    """Calls a user's function with its options and the arguments it takes.
-
-    `given` is passed only as far as the function takes it.
-    """
+    """Calls a user's function with its options, and with those of `given` that it takes."""
     signature = inspect.signature(function)
-    arguments = {
-        name: value for name, value in given.items() if name in signature.parameters
-    } | dict(options)
+    arguments = {name: value for name, value in given.items() if name in signature.parameters}
+    arguments |= options
     try:
         signature.bind(**arguments)
     except TypeError as error:
@@ -179,19 +183,19 @@ def _call(
 def _users_code(where: str, *, goes_on: bool = False) -> Iterator[int | None]:
     """Runs code of the user's, which may not change what the recipe sets for the whole process.
 
-    Yields the seed.
-
-    All random numbers begin anew after it, since the run's seed is `training.seed`. Where a network
-    was built, they go on unless it set a seed: layers that are made later would begin with the
-    numbers of its first ones.
+    Yields the seed. All random numbers begin anew after the code, since the run's seed is
+    `training.seed`. Where a network was built (`goes_on`), they go on unless it set a seed: layers
+    that are made later would begin with the numbers of its first ones.
 
     Raises:
         RecipeError: It raised, with the last lines of the traceback; or it changed a setting.
     """
-    rng_utils = _rng_utils()
+    # The seed can be set, but not asked for, elsewhere.
+    from keras.src.utils import rng_utils
+
     before = _process_wide_settings()
     seed: int | None = rng_utils.get_random_seed()
-    # the process's own are none of the user's
+    # The process's own arguments are none of the user's.
     argv = sys.argv
     sys.argv = [where.rpartition(": ")[2]]
     try:
@@ -202,7 +206,8 @@ def _users_code(where: str, *, goes_on: bool = False) -> Iterator[int | None]:
         raise RecipeError(_explain(error, where)) from error
     finally:
         sys.argv = argv
-    if seed is not None and not (goes_on and rng_utils.get_random_seed() == seed):
+    keeps_seed = goes_on and rng_utils.get_random_seed() == seed
+    if seed is not None and not keeps_seed:
         rng_utils.set_random_seed(seed)
     for name, value in _process_wide_settings().items():
         if value != before[name]:
@@ -220,12 +225,6 @@ def _explain(error: BaseException, where: str) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _rng_utils() -> Any:
-    from keras.src.utils import rng_utils  # the seed can be set, but not asked for, elsewhere
-
-    return rng_utils
-
-
 def _process_wide_settings() -> dict[str, object]:
     import keras
 
@@ -238,14 +237,8 @@ def _process_wide_settings() -> dict[str, object]:
     }
 
 
-def _describe_source(function: Callable[..., Any]) -> str:
-    """Names the file that a function is from, and what was in it."""
-    file, digest = _find_source(function)
-    return f"{file} (SHA-256 {digest})" if digest else "no file"
-
-
-def _find_source(function: Callable[..., Any]) -> tuple[str, str]:
-    """Returns the file that a function is from, and its digest; "" where it is from none."""
+def _find_source(function: Function) -> tuple[str, str]:
+    """Returns the file of a function, and its digest; "" for both where there is none."""
     try:
         file = inspect.getsourcefile(inspect.unwrap(function)) or ""
         return file, foreign_model.digest_of(Path(file))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from journals import build_sized_result, write_journal
+from journals import build_sized_result, make_database, write_journal
 from tfbench.records.whole_files import replacing, write_output, write_whole
 from tfbench.store.store import Store
 
@@ -67,7 +67,9 @@ def test_a_pipe_or_device_is_written_to_and_stays_what_it_is(tmp_path: Path) -> 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     in_tmp_path: Path, tfbench: Cli, name: str, command: str
 ) -> None:
-    journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
+    store = Store(Path("mlruns"))
+    make_database(store)
+    journal = write_journal(store, build_sized_result(0))
     pipe = journal.with_name(name.replace("RUN", journal.stem))
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)

@@ -124,7 +124,7 @@ def test_it_hears_of_the_parents_end_by_the_pipe_and_ends_when_nobody_waits_for_
     assert one.wait() == 7
     deaf = fork(WAIT)
     process = psutil.Process(deaf.pid)
-    deaf._teller.close()
+    deaf._answers.close()
     wait_for_the_end_of(process)
     deaf.returncode = 0  # which nobody has heard
 

@@ -3,11 +3,12 @@
 What comparisons need of it without its raw readings, and which column and machine it belongs to.
 """
 
-import dataclasses
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
-from tfbench.analysis.comparison.equality import equal_settings, run_settings
+from tfbench.analysis.comparison.equality import Settings, equal_settings, run_settings
 from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.backend_support import COMPILER_KEY, title_of
@@ -21,7 +22,7 @@ from tfbench.tags import SETUP_TAG, SWEEP_TAG
 FORMAT_VERSION = 3
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class RunBrief:
     """A run that is over.
 
@@ -47,15 +48,14 @@ class RunBrief:
     metrics: dict[str, int | float | None]
     warnings: list[str]
     notes: list[str]
-    settings: dict[str, Any]
+    settings: Settings
     references: list[Annotated[dict[str, Any], table_of(Reference)]]
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
-    cost: Annotated[dict[str, Any], table_of(CostConfig)] = dataclasses.field(default_factory=dict)
-    energy_parts: list[EnergyPart] = dataclasses.field(
-        default_factory=list
-    )  # of the machine, that its energy is of
+    cost: Annotated[dict[str, Any], table_of(CostConfig)] = field(default_factory=dict)
+    # of the machine, that its energy is of
+    energy_parts: list[EnergyPart] = field(default_factory=list)
 
     @property
     def setup(self) -> str:
@@ -66,7 +66,7 @@ class RunBrief:
         return label_setup(self.strategy, self.devices, self.backend)
 
     @property
-    def equals(self) -> dict[str, Any]:
+    def equals(self) -> Settings:
         """What must be the same in runs that are compared."""
         return {**equal_settings(self.settings), "device_kinds": self.settings.get("device_kinds")}
 
@@ -91,10 +91,8 @@ class RunBrief:
 
         If so, the run says nothing of hardware.
         """
-        return (
-            any(device.startswith("cpu") for device in self.devices)
-            and self.num_devices > self.num_machines
-        )
+        uses_cpus = any(device.startswith("cpu") for device in self.devices)
+        return uses_cpus and self.num_devices > self.num_machines
 
     @property
     def num_replicas(self) -> int:
@@ -112,63 +110,66 @@ class RunBrief:
 
 def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> RunBrief:
     """Reduces a run that is over to what comparisons need of it."""
-    recipe = result.request.recipe
-    placement = result.placement
+    request = result.request
+    recipe = request.recipe
+    energy = find_energy(result)
     tables = recipe_tables.to_tables(recipe)
-    return RunBrief(
+    brief = RunBrief(
         format_version=FORMAT_VERSION,
         journal_bytes=journal_bytes,
-        run_id=result.request.run_id,
-        name=result.request.name,
+        run_id=request.run_id,
+        name=request.name,
         recipe=recipe.name,
         title=recipe.recipe.title,
-        created=result.request.created,
+        created=request.created,
         status=result.status,
         reason=result.exit.reason if result.exit else "",
-        tags=dict(result.request.tags),
-        overrides=list(result.request.overrides),
-        strategy=placement.strategy if placement else recipe.distribution.strategy,
-        devices=list(placement.devices if placement else recipe.distribution.devices),
-        hardware=list(placement.hardware) if placement else [],
+        tags=dict(request.tags),
+        overrides=list(request.overrides),
+        strategy=recipe.distribution.strategy,
+        devices=list(recipe.distribution.devices),
+        hardware=[],
         is_synthetic=result.is_synthetic,
         metrics=dict(summary.metrics),
         warnings=list(summary.warnings),
         notes=list(summary.notes),
         settings=run_settings(result),
         references=tables["reference"],
-        profile=result.request.profile.kind if result.request.profile else "",
-        num_workers=placement.num_workers if placement else 1,
-        num_machines=placement.num_machines if placement else 1,
+        profile=request.profile.kind if request.profile else "",
         cost=tables["cost"],
-        energy_parts=(
-            list(energy.parts) if (energy := find_energy(result)) and energy.metrics() else []
-        ),
+        energy_parts=list(energy.parts) if energy and energy.metrics() else [],
+    )
+    placement = result.placement
+    if placement is None:
+        return brief
+    return replace(
+        brief,
+        strategy=placement.strategy,
+        devices=list(placement.devices),
+        hardware=list(placement.hardware),
+        num_workers=placement.num_workers,
+        num_machines=placement.num_machines,
     )
 
 
 def differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
     """Returns the settings in which any two runs differ, network and batch first."""
     keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
-    mixes = len({brief.backend for brief in briefs}) > 1
-    # A backend is part of the setup, and of several each has compilers of its own.
-    left_out = (
-        "training.seed",
-        "dataset.train_samples",
-        BACKEND_KEY,
-        *((COMPILER_KEY,) if mixes else ()),
-    )
-    differing = [
-        key
-        for key in keys
-        if key.startswith(("model.", "dataset.", "training."))
-        and not key.startswith(left_out)
-        and any(brief.settings.get(key) != briefs[0].settings.get(key) for brief in briefs)
-    ]
+    left_out = ["training.seed", "dataset.train_samples", BACKEND_KEY]  # a setup has its backend
+    if len({brief.backend for brief in briefs}) > 1:
+        left_out.append(COMPILER_KEY)  # of which each backend has its own
+    differing = []
+    for key in keys:
+        is_of_recipe = key.startswith(("model.", "dataset.", "training."))
+        if is_of_recipe and not key.startswith(tuple(left_out)):
+            first = briefs[0].settings.get(key)
+            if any(brief.settings.get(key) != first for brief in briefs):
+                differing.append(key)
     return sorted(differing, key=lambda key: (not key.startswith("model."), key != BATCH_KEY))
 
 
-_WORD = "backend="  # of a setup's label, before its backend
-_SIGN = "@"  # before the name of a machine in the label of a setup
+_BACKEND = "backend="  # before the backend in the label of a setup
+_MACHINE = "@"  # before the name of a machine there
 
 
 def host_of(brief: RunBrief) -> str:
@@ -181,7 +182,15 @@ def machine_in(label: str) -> str:
 
     "" where it names none.
     """
-    return next((word.removeprefix(_SIGN) for word in label.split() if word.startswith(_SIGN)), "")
+    return _word_after(_MACHINE, label)
+
+
+def _word_after(sign: str, label: str) -> str:
+    """Returns what follows a sign in a word of a label; "" without such a word."""
+    for word in label.split():
+        if word.startswith(sign):
+            return word.removeprefix(sign)
+    return ""
 
 
 def machine_of(brief: RunBrief) -> str:
@@ -194,7 +203,9 @@ def setup_of(brief: RunBrief) -> str:
 
     As the sweep names it, else its strategy and devices.
     """
-    return brief.tags.get(SETUP_TAG, brief.setup) if SWEEP_TAG in brief.tags else brief.setup
+    if SWEEP_TAG not in brief.tags:
+        return brief.setup
+    return brief.tags.get(SETUP_TAG, brief.setup)
 
 
 def name_columns(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str]:
@@ -221,10 +232,10 @@ def name_alone(brief: RunBrief) -> str:
     There each column names its backend, always in the same way.
     """
     words = [word for word in setup_of(brief).split() if word not in ("backend=tensorflow", AGAIN)]
-    own = f"backend={brief.backend}"
-    return " ".join(
-        [*words, *([own] if brief.backend != "tensorflow" and own not in words else [])]
-    )
+    mark = f"{_BACKEND}{brief.backend}"
+    if brief.backend != "tensorflow" and mark not in words:
+        words.append(mark)
+    return " ".join(words)
 
 
 def choose_hosts(runs: Mapping[str, Sequence[RunBrief]]) -> dict[str, str]:
@@ -237,25 +248,32 @@ def choose_hosts(runs: Mapping[str, Sequence[RunBrief]]) -> dict[str, str]:
     Args:
         runs: Of each setup.
     """
-    groups: dict[str, list[str]] = {}
+    groups = defaultdict(list)
     for setup in runs:
-        groups.setdefault(machine_in(setup), []).append(setup)
-    chosen: dict[str, str] = {}
+        groups[machine_in(setup)].append(setup)
+    chosen = {}
     for setups in groups.values():
-        shared = _most_telling([runs[setup] for setup in setups])
+        shared = _choose_host([runs[setup] for setup in setups])
         for setup in setups:
-            is_there = any(host_of(run) == shared for run in runs[setup])
-            chosen[setup] = shared if is_there else _most_telling([runs[setup]])
+            ran_there = any(host_of(run) == shared for run in runs[setup])
+            chosen[setup] = shared if ran_there else _choose_host([runs[setup]])
     return chosen
 
 
-def _most_telling(setups: Sequence[Sequence[RunBrief]]) -> str:
-    def order(host: str) -> tuple[int, int, float]:
-        own = [[run for run in runs if host_of(run) == host] for runs in setups]
-        newest = max(run.created for runs in own for run in runs)
-        return sum(map(bool, own)), sum(map(len, own)), newest
+def _choose_host(setups: Sequence[Sequence[RunBrief]]) -> str:
+    """Returns the host of most setups, then of most runs, then of the newest; "" without runs."""
 
-    return max({host_of(run): None for runs in setups for run in runs}, key=order, default="")
+    def rank(host: str) -> tuple[int, int, float]:
+        num_setups = 0
+        times = []
+        for runs in setups:
+            of_setup = [run.created for run in runs if host_of(run) == host]
+            num_setups += bool(of_setup)
+            times += of_setup
+        return num_setups, len(times), max(times)
+
+    hosts = dict.fromkeys(host_of(run) for runs in setups for run in runs)
+    return max(hosts, key=rank, default="")
 
 
 def name_setups(labels: Iterable[str], backends: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -267,18 +285,12 @@ def name_setups(labels: Iterable[str], backends: Mapping[str, str] | None = None
         labels: Of the setups.
         backends: Of their runs, by label, where that is known; otherwise the label says it.
     """
-    found = {
-        label: next((word for word in label.split() if word.startswith(_WORD)), "tensorflow")
-        for label in labels
-    }
-    found = {label: word.removeprefix(_WORD) for label, word in found.items()} | dict(
-        backends or {}
-    )
-    rests = {
-        " ".join(word for word in label.split() if not word.startswith(_WORD)) for label in found
-    }
-    differ_by_it_alone = len(rests) == 1 and len(set(found.values())) == len(found) > 1
-    return {
-        label: title_of(backend) if differ_by_it_alone else label
-        for label, backend in found.items()
-    }
+    named = {label: _word_after(_BACKEND, label) or "tensorflow" for label in labels}
+    named.update(backends or {})
+    rests = set()
+    for label in named:
+        rests.add(" ".join(word for word in label.split() if not word.startswith(_BACKEND)))
+    backends_are_unique = len(set(named.values())) == len(named)
+    if len(named) > 1 and len(rests) == 1 and backends_are_unique:
+        return {label: title_of(backend) for label, backend in named.items()}
+    return {label: label for label in named}

@@ -1,13 +1,13 @@
 """Runs side by side.
 
-A row a network size and batch size, a column a setup, speed-ups over one of the setups.
+Rows are network and batch sizes, columns are setups; speed-ups are over one of the setups.
 """
 
-import dataclasses
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.brief import (
     RunBrief,
@@ -18,7 +18,7 @@ from tfbench.analysis.comparison.brief import (
     name_columns,
     setup_of,
 )
-from tfbench.analysis.comparison.equality import Difference, find_unequal_settings
+from tfbench.analysis.comparison.equality import Differences, Settings, find_unequal_settings
 from tfbench.analysis.comparison.intervals import (
     Interval,
     geometric_mean,
@@ -32,17 +32,16 @@ from tfbench.records.sweep import BATCH_KEY, describe_configuration, format_valu
 _NUM_NAMED = 3  # settings that a sentence names; of more it has the number, and the table the rest
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """A configuration under a setup that has no speed: which ones, how it ended and why."""
 
-    configuration: dict[str, Any]
+    configuration: Settings
     setup: str
     outcome: str
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
     """One configuration under one setup; no speed: `outcome` and `reason` say why.
 
@@ -57,10 +56,9 @@ class Entry:
     outcome: str = "FINISHED"
     reason: str = ""
     speedup: Speedup | None = None
-    unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
-    left_out: tuple[
-        RunBrief, ...
-    ] = ()  # of another machine, or unlike the newest run in what must be equal
+    unequal: Differences = ()  # to the baseline, so that there is no speed-up
+    # of another machine, or unlike the newest run in what must be equal
+    left_out: tuple[RunBrief, ...] = ()
 
     @property
     def host(self) -> str:
@@ -73,11 +71,14 @@ class Entry:
 
         In rounds of their machine, and with the scatter of other configurations there.
         """
-        rounds = [round_of(run.tags) for run in self.runs]
+        rounds = []
+        for run in self.runs:
+            place = round_of(run.tags)
+            rounds.append((self.host, *place) if place else None)
         return Runs(
             setup=f"{self.setup} on {self.host}",
             speeds=tuple(run.speed or math.nan for run in self.runs),
-            rounds=tuple(place and (self.host, *place) for place in rounds),
+            rounds=tuple(rounds),
             host=self.host,
         )
 
@@ -90,47 +91,54 @@ class Entry:
     @property
     def step_seconds(self) -> float | None:
         """Mean time of a step at its speed; None without a run."""
-        return (
-            self.global_batch_size / self.speed if self.global_batch_size and self.speed else None
-        )
+        if not self.global_batch_size or not self.speed:
+            return None
+        return self.global_batch_size / self.speed
 
     @property
     def val_loss(self) -> float | None:
         """Mean validation loss of its runs; None: one was not validated."""
-        losses = [loss for run in self.runs if (loss := run.metrics.get("val_loss")) is not None]
-        return sum(losses) / len(losses) if losses and len(losses) == len(self.runs) else None
+        losses = self._figures("val_loss")
+        if not losses or len(losses) < len(self.runs):
+            return None
+        return sum(losses) / len(losses)
 
     @property
     def input_share(self) -> float | None:
         """Share of a step's time that its input would take alone; None: not measured."""
-        headrooms = [
-            headroom for run in self.runs if (headroom := run.metrics.get("input_headroom"))
-        ]
+        headrooms = [headroom for headroom in self._figures("input_headroom") if headroom]
         return 1 / geometric_mean(headrooms) if headrooms else None
 
     @property
     def transfer_share(self) -> float | None:
-        """Mean share of a traced step in collectives, with waiting for others in a process; None.
+        """Mean share of a traced step in collectives, with waiting for others in a process.
 
-        None was traced.
+        None: no run was traced.
         """
-        shares = [
-            share for run in self.runs if (share := run.metrics.get("transfer_share")) is not None
-        ]
+        shares = self._figures("transfer_share")
         return sum(shares) / len(shares) if shares else None
 
+    def _figures(self, name: str) -> list[float]:
+        """Returns a metric of its runs, of as many as have it."""
+        figures = [run.metrics.get(name) for run in self.runs]
+        return [figure for figure in figures if figure is not None]
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
     """One configuration under every setup."""
 
-    configuration: dict[str, Any]  # of the keys that tell rows apart
+    configuration: Settings  # of the keys that tell rows apart
     num_parameters: int | None
     global_batch_size: int | None  # None: not known, or not the same under every setup
     entries: dict[str, Entry]  # by setup
 
+    def measured_entries(self) -> list[Entry]:
+        """Returns those with a speed."""
+        return [entry for entry in self.entries.values() if entry.runs]
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
     """Runs side by side."""
 
@@ -143,25 +151,43 @@ class Comparison:
     shares_cores: tuple[str, ...]  # setups whose replicas are logical devices of one processor
     references: tuple[dict[str, Any], ...]  # published for the recipes of the runs
     compared: tuple[str, ...] = ()  # of what must be equal: in which the setups differ on purpose
-    unreadable: Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )  # by id, why runs are left out
-    machine_settings: Mapping[str, MachineSettings] = dataclasses.field(
-        default_factory=dict
-    )  # the user's, by name
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # by id, why runs are left out
+    # the user's, by name
+    machine_settings: Mapping[str, MachineSettings] = field(default_factory=dict)
 
     @property
     def runs(self) -> list[RunBrief]:
         """All runs with a speed."""
-        return [run for row in self.rows for entry in row.entries.values() for run in entry.runs]
+        return [run for entry in self.all_entries() for run in entry.runs]
+
+    def all_entries(self) -> list[Entry]:
+        """Returns the entries of all rows."""
+        return [entry for row in self.rows for entry in row.entries.values()]
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class _Cell:
     """What there is of one configuration under one setup."""
 
-    runs: list[RunBrief] = dataclasses.field(default_factory=list)
-    failures: list[Failure] = dataclasses.field(default_factory=list)
+    runs: list[RunBrief] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+
+class _GridRow(NamedTuple):
+    """What there is of one configuration, by setup."""
+
+    configuration: Settings
+    cells: dict[str, _Cell]
+
+
+def _cells_of(
+    grid: dict[str, _GridRow], configuration: Mapping[str, Any], setups: Iterable[str]
+) -> dict[str, _Cell]:
+    """Returns the cells of a configuration, by setup; a new one gets empty cells."""
+    name = json.dumps(configuration, default=str)  # lists have names, too; 1, 1.0, true are three
+    if name not in grid:
+        grid[name] = _GridRow(dict(configuration), {setup: _Cell() for setup in setups})
+    return grid[name].cells
 
 
 def compare(
@@ -192,136 +218,139 @@ def compare(
     Returns:
         All but `unreadable` and `machine_settings`, which the caller may know.
     """
-    name_of = name_alone if setups is None else setup_of
+    is_planned = setups is not None
+    name_of = setup_of if is_planned else name_alone
     failed = [
         *failures,
         *(
-            failure
+            _describe_failure(brief, keys or (), name_of(brief))
             for brief in briefs
-            if (failure := _failure_of(brief, keys or (), name_of(brief)))
+            if not brief.speed
         ),
     ]
     measured = [brief for brief in briefs if brief.speed]
-    keys = list(differing_keys(measured) if keys is None else keys)
-    names = name_columns(measured, is_planned=setups is not None)
-    setups = list(
-        dict.fromkeys([*(setups or ()), *names.values(), *(failure.setup for failure in failed)])
-    )
-    chosen = baseline if baseline in setups else (setups[0] if setups else "")
-    grid: dict[str, tuple[dict[str, Any], dict[str, _Cell]]] = {}
-
-    def cells_of(configuration: Mapping[str, Any]) -> dict[str, _Cell]:
-        name = json.dumps(
-            configuration, default=str
-        )  # values may be lists; 1, 1.0 and true are three
-        return grid.setdefault(name, (dict(configuration), {setup: _Cell() for setup in setups}))[1]
-
+    if keys is None:
+        keys = differing_keys(measured)
+    names = name_columns(measured, is_planned=is_planned)
+    named_by_failures = [failure.setup for failure in failed]
+    setups = tuple(dict.fromkeys([*(setups or ()), *names.values(), *named_by_failures]))
+    base = baseline or ""
+    if base not in setups:
+        base = setups[0] if setups else ""
+    grid: dict[str, _GridRow] = {}
     for configuration in configurations:
-        cells_of(configuration)
+        _cells_of(grid, configuration, setups)
     num_planned = len(grid)
     for brief in measured:
-        cells_of({key: brief.settings.get(key) for key in keys})[names[brief.run_id]].runs.append(
-            brief
-        )
+        cells = _cells_of(grid, {key: brief.settings.get(key) for key in keys}, setups)
+        cells[names[brief.run_id]].runs.append(brief)
     for failure in failed:
-        cells_of(failure.configuration)[failure.setup].failures.append(failure)
-    by_recipe = {brief.recipe: brief.references for brief in briefs}
-    published = [one for references in by_recipe.values() for one in references]
-    made = [_make_row(*place, chosen, compared, allows_unequal) for place in grid.values()]
-    rows = _judge(made, chosen, allows_unequal)
+        cells = _cells_of(grid, failure.configuration, setups)
+        cells[failure.setup].failures.append(failure)
+    rows = [_make_row(row, base, compared, allows_unequal) for row in grid.values()]
+    _judge(rows, base, allows_unequal)
+    on_shared_cores = [names[brief.run_id] for brief in measured if brief.shares_cores]
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
         keys=tuple(keys),
-        setups=tuple(setups),
-        baseline=chosen,
+        setups=setups,
+        baseline=base,
         rows=(*rows[:num_planned], *sorted(rows[num_planned:], key=_row_order)),
         is_synthetic=any(brief.is_synthetic for brief in measured),
-        shares_cores=tuple(
-            dict.fromkeys(names[brief.run_id] for brief in measured if brief.shares_cores)
-        ),
-        references=tuple(
-            one for place, one in enumerate(published) if one not in published[:place]
-        ),
+        shares_cores=tuple(dict.fromkeys(on_shared_cores)),
+        references=_list_references(briefs),
         compared=tuple(compared),
     )
 
 
-def _make_row(
-    configuration: dict[str, Any],
-    cells: Mapping[str, _Cell],
-    baseline: str,
-    compared: Collection[str],
-    allows_unequal: bool,
-) -> Row:
-    hosts = choose_hosts({setup: cell.runs for setup, cell in cells.items()})
-    entries = {
-        setup: _make_entry(setup, cell, hosts[setup], allows_unequal)
-        for setup, cell in cells.items()
-    }
+def _describe_failure(brief: RunBrief, keys: Sequence[str], setup: str) -> Failure:
+    return Failure(
+        configuration={key: brief.settings.get(key) for key in keys},
+        setup=setup,
+        outcome=brief.status,
+        reason=brief.reason or "no steady steps were measured",
+    )
+
+
+def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
+    """Returns what was published for the recipes of the runs, each once."""
+    by_recipe = {brief.recipe: brief.references for brief in briefs}
+    published = []
+    for references in by_recipe.values():
+        for reference in references:
+            if reference not in published:
+                published.append(reference)
+    return tuple(published)
+
+
+def _make_row(row: _GridRow, baseline: str, compared: Collection[str], allows_unequal: bool) -> Row:
+    hosts = choose_hosts({setup: cell.runs for setup, cell in row.cells.items()})
+    entries = {}
+    sizes = []
+    for setup, cell in row.cells.items():
+        entries[setup] = _make_entry(setup, cell, hosts[setup], allows_unequal)
+        figures = [brief.metrics.get("num_parameters") for brief in cell.runs]
+        sizes += [size for size in figures if size is not None]
     base = entries[baseline].runs if entries else ()
     for setup, entry in entries.items():
         if base and entry.runs and setup != baseline:
             unequal = find_unequal_settings(
                 base[0].settings, entry.runs[0].settings, compared=compared
             )
-            entries[setup] = dataclasses.replace(entry, unequal=unequal)
-    sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
+            entries[setup] = replace(entry, unequal=unequal)
     batches = {entry.global_batch_size for entry in entries.values()} - {None}
     return Row(
-        configuration=configuration,
-        num_parameters=next((int(size) for size in sizes if size is not None), None),
-        global_batch_size=batches.pop() if len(batches) == 1 else configuration.get(BATCH_KEY),
+        configuration=row.configuration,
+        num_parameters=int(sizes[0]) if sizes else None,
+        global_batch_size=(
+            batches.pop() if len(batches) == 1 else row.configuration.get(BATCH_KEY)
+        ),
         entries=entries,
     )
 
 
 def _make_entry(setup: str, cell: _Cell, host: str, allows_unequal: bool) -> Entry:
     here = [brief for brief in cell.runs if host_of(brief) == host]
-    outcome, reason = ("FINISHED", "") if here else ("MISSING", "not measured")
+    outcome = "FINISHED"
+    reason = ""
     if cell.failures:
         outcome = cell.failures[0].outcome
         reason = cell.failures[0].reason
+    elif not here:
+        outcome = "MISSING"
+        reason = "not measured"
+    entry = Entry(setup=setup, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
     if not here:
-        return Entry(
-            setup=setup, runs=(), speed=None, interval=None, outcome=outcome, reason=reason
-        )
-    newest = max(here, key=lambda brief: brief.created).equals
-    kept = [brief for brief in here if allows_unequal or brief.equals == newest]
+        return entry
+    kept = here
+    if not allows_unequal:
+        newest = max(here, key=lambda brief: brief.created).equals
+        kept = [brief for brief in here if brief.equals == newest]
     speeds = [brief.speed or math.nan for brief in kept]
-    return Entry(
-        setup=setup,
+    return replace(
+        entry,
         runs=tuple(kept),
         speed=geometric_mean(speeds),
         interval=log_interval(speeds),
-        outcome=outcome,
-        reason=reason,
         left_out=tuple(brief for brief in cell.runs if brief not in kept),
     )
 
 
-def _judge(rows: Sequence[Row], baseline: str, allows_unequal: bool) -> list[Row]:
+def _judge(rows: Sequence[Row], baseline: str, allows_unequal: bool) -> None:
     """Puts in the speed-ups over the baseline, of all configurations and setups at once."""
-    places = [
-        (place, setup)
-        for place, row in enumerate(rows)
-        for setup, entry in row.entries.items()
-        if setup != baseline
-        and entry.runs
-        and row.entries[baseline].runs
-        and (allows_unequal or not entry.unequal)
-    ]
-    pairs = [
-        (rows[place].entries[baseline].measured, rows[place].entries[setup].measured)
-        for place, setup in places
-    ]
-    judged = [dict(row.entries) for row in rows]
-    for (place, setup), speedup in zip(places, judge_family(pairs), strict=True):
-        judged[place][setup] = dataclasses.replace(judged[place][setup], speedup=speedup)
-    for entries in judged:
-        _share_scatter(entries, baseline)
-    return [
-        dataclasses.replace(row, entries=entries) for row, entries in zip(rows, judged, strict=True)
-    ]
+    pairs = {}
+    for index, row in enumerate(rows):
+        for setup, entry in row.entries.items():
+            base = row.entries[baseline]
+            is_comparable = allows_unequal or not entry.unequal
+            if setup != baseline and entry.runs and base.runs and is_comparable:
+                pairs[index, setup] = (base.measured, entry.measured)
+    speedups = judge_family(list(pairs.values()))
+    for (index, setup), speedup in zip(pairs, speedups, strict=True):
+        entries = rows[index].entries
+        entries[setup] = replace(entries[setup], speedup=speedup)
+    for row in rows:
+        _share_scatter(row.entries, baseline)
 
 
 def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
@@ -329,23 +358,18 @@ def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
 
     The baseline's is set by the largest scatter.
     """
-    found = {setup: one.speedup and one.speedup.speed_half_widths for setup, one in entries.items()}
-    halves = {setup: widths for setup, widths in found.items() if widths}
-    widest = {setup: half for setup, (_, half) in halves.items()}
-    if halves:
-        widest[baseline] = max(half for half, _ in halves.values())
-    for setup, half in widest.items():
+    half_widths = {}
+    of_baseline = []
+    for setup, entry in entries.items():
+        if entry.speedup and entry.speedup.speed_half_widths:
+            base_half_width, half_widths[setup] = entry.speedup.speed_half_widths
+            of_baseline.append(base_half_width)
+    if of_baseline:
+        half_widths[baseline] = max(of_baseline)
+    for setup, half_width in half_widths.items():
         entry = entries[setup]
-        interval = interval_around(entry.speed or math.nan, half, len(entry.runs))
-        entries[setup] = dataclasses.replace(entry, interval=interval)
-
-
-def _failure_of(brief: RunBrief, keys: Sequence[str], setup: str) -> Failure | None:
-    if brief.speed:
-        return None
-    reason = brief.reason or "no steady steps were measured"
-    configuration = {key: brief.settings.get(key) for key in keys}
-    return Failure(configuration=configuration, setup=setup, outcome=brief.status, reason=reason)
+        interval = interval_around(entry.speed or math.nan, half_width, len(entry.runs))
+        entries[setup] = replace(entry, interval=interval)
 
 
 def _row_order(row: Row) -> tuple[float, float, str]:
@@ -355,20 +379,22 @@ def _row_order(row: Row) -> tuple[float, float, str]:
 def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
     """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 configurations".
 
-    "" of the only one.
+    "" of the only configuration.
     """
     keys = comparison.keys
     noun = "batch sizes" if keys == (BATCH_KEY,) else "configurations"
+    num_rows = len(comparison.rows)
     if not rows[0].configuration:
         return ""
-    if len(rows) == len(comparison.rows) > 1:
-        return f" at both {noun}" if len(rows) == 2 else f" at all {len(rows)} {noun}"
+    if len(rows) == num_rows > 1:
+        every = "both" if num_rows == 2 else f"all {num_rows}"
+        return f" at {every} {noun}"
     if len(rows) > _NUM_NAMED or (len(rows) > 1 and len(keys) > 1):
-        return f" at {len(rows)} of {len(comparison.rows)} {noun}"
-    own = BATCH_KEY if BATCH_KEY in keys else keys[-1]
-    values = ", ".join(format_value(row.configuration.get(own)) for row in rows)
-    block = describe_configuration(
-        {key: value for key, value in rows[0].configuration.items() if key != own}
-    )
-    at = f"batch {values}" if own == BATCH_KEY else f"{own.rpartition('.')[2]}={values}"
-    return f" at {at}{f' with {block}' if block else ''}"
+        return f" at {len(rows)} of {num_rows} {noun}"
+    key = BATCH_KEY if BATCH_KEY in keys else keys[-1]
+    name = "batch " if key == BATCH_KEY else f"{key.rpartition('.')[2]}="
+    values = ", ".join(format_value(row.configuration.get(key)) for row in rows)
+    others = dict(rows[0].configuration)
+    others.pop(key, None)
+    block = f" with {describe_configuration(others)}" if others else ""
+    return f" at {name}{values}{block}"

@@ -1,21 +1,20 @@
 """Where one setup overtakes another along one key, and what to measure next."""
 
-import dataclasses
 import itertools
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.equality import Difference
+from tfbench.analysis.comparison.comparison import Comparison, Entry
+from tfbench.analysis.comparison.equality import Differences
 from tfbench.analysis.comparison.judging import Speedup
 
 # a gap between two values is narrowed until the larger is at most so many times the smaller
 _NEAR = 1.1
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Crossing:
+class Crossing(NamedTuple):
     """Where both setups are equally fast.
 
     `low` and `high` are the nearest values that were measured at which they differ measurably, in
@@ -28,22 +27,21 @@ class Crossing:
     second_leads_above: bool
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Crossover:
     """Two setups along one key. `points` and `failures` are by value, in ascending order."""
 
     key: str
     setups: tuple[str, str]
-    points: dict[
-        int, Speedup
-    ]  # the second setup's speed over the first's, all values judged together
+    # the second setup's speed over the first's, all values judged together
+    points: dict[int, Speedup]
     failures: dict[int, str]
-    unequal: tuple[Difference, ...]  # between the setups, although it must be equal
+    unequal: Differences  # between the setups, although it must be equal
 
     @property
     def crossings(self) -> tuple[Crossing, ...]:
         """All that were found, in ascending order."""
-        clear = [value for value, one in self.points.items() if _lead(one)]
+        clear = [value for value, speedup in self.points.items() if _lead(speedup)]
         return tuple(
             _read_crossing(self.points, low, high)
             for low, high in itertools.pairwise(clear)
@@ -53,9 +51,8 @@ class Crossover:
     @property
     def first_beyond(self) -> int | None:
         """The smallest value above all that were measured at which a run failed."""
-        return min(
-            (value for value in self.failures if value > max(self.points, default=0)), default=None
-        )
+        largest = max(self.points, default=0)
+        return min((value for value in self.failures if value > largest), default=None)
 
     @property
     def largest_fit(self) -> int | None:
@@ -67,51 +64,64 @@ def find_crossover(comparison: Comparison, second: str) -> Crossover:
     """Reads a comparison over the values of one key: a setup beside the baseline."""
     (key,) = comparison.keys
     setups = (comparison.baseline, second)
-    points: dict[int, Speedup] = {}
-    failures: dict[int, str] = {}
-    for row in sorted(comparison.rows, key=lambda row: value_of(row.configuration[key])):
-        entries = [row.entries[setup] for setup in setups]
-        failed = [entry for entry in entries if entry.outcome not in ("FINISHED", "MISSING")]
-        if failed:
-            failures[value_of(row.configuration[key])] = (
-                f"{failed[0].setup}: {failed[0].outcome}: {failed[0].reason}"
-            )
-        elif speedup := entries[1].speedup:
-            points[value_of(row.configuration[key])] = speedup
-    unequal = next(
-        (row.entries[second].unequal for row in comparison.rows if row.entries[second].unequal), ()
+    points = {}
+    failures = {}
+    unequal: Differences = ()
+    for row in comparison.rows:
+        value = value_of(row.configuration[key])
+        entry = row.entries[second]
+        unequal = unequal or entry.unequal
+        failure = _describe_failure([row.entries[setup] for setup in setups])
+        if failure:
+            failures[value] = failure
+        elif entry.speedup:
+            points[value] = entry.speedup
+    return Crossover(
+        key=key,
+        setups=setups,
+        points=dict(sorted(points.items())),
+        failures=dict(sorted(failures.items())),
+        unequal=unequal,
     )
-    return Crossover(key=key, setups=setups, points=points, failures=failures, unequal=unequal)
+
+
+def _describe_failure(entries: Sequence[Entry]) -> str:
+    """Returns the first failure of a row in words; "" without one."""
+    for entry in entries:
+        if entry.outcome not in ("FINISHED", "MISSING"):
+            return f"{entry.setup}: {entry.outcome}: {entry.reason}"
+    return ""
 
 
 def value_of(value: Any) -> int:
-    """Returns the number that a key is set to; of a list, all items are."""
+    """Returns the number that a key is set to; the items of a list are all that number."""
     return int(value[0] if isinstance(value, list | tuple) else value)
 
 
-def refine(found: Crossover, step: int) -> list[int]:
+def refine(crossover: Crossover, step: int) -> list[int]:
     """Returns the values to measure next.
 
-    The geometric middles of gaps in which the lead changes, or runs fail.
+    They are the geometric middles of gaps in which the lead changes, or runs fail.
 
     Where no difference is seen between the two values at which the lead changes, the outermost gaps
     between them are narrowed. What changes twice between two values is not seen.
 
     Args:
-        found: So far.
+        crossover: What was measured so far.
         step: Values are multiples of it.
     """
-    values = list(found.points)
-    gaps = set[tuple[int, int]]()
-    for crossing in found.crossings:
+    values = list(crossover.points)
+    gaps = set()
+    for crossing in crossover.crossings:
         within = [value for value in values if crossing.low <= value <= crossing.high]
         gaps |= {(within[0], within[1]), (within[-2], within[-1])}
-    if values and found.first_beyond:
-        gaps.add((values[-1], found.first_beyond))
-    wide = [(low, high) for low, high in gaps if high - low > step and high > _NEAR * low]
-    middles = {
-        min(max(_round(math.sqrt(low * high), step), low + 1), high - 1) for low, high in wide
-    }
+    if values and crossover.first_beyond:
+        gaps.add((values[-1], crossover.first_beyond))
+    middles = set()
+    for low, high in gaps:
+        if high - low > step and high > _NEAR * low:
+            middle = _round(math.sqrt(low * high), step)
+            middles.add(_clip(middle, low + 1, high - 1))
     return sorted(middle for middle in middles if middle % step == 0)
 
 
@@ -129,12 +139,16 @@ def spread_values(low: int, high: int, step: int, num: int = 5) -> list[int]:
         raise ValueError(
             f"a range needs two or more multiples of {step}, from 1 on. Received: {low}..{high}."
         )
-    places = (first * (last / first) ** (index / (num - 1)) for index in range(num))
-    return sorted({min(max(_round(place, step), first), last) for place in places})
+    places = [first * (last / first) ** (index / (num - 1)) for index in range(num)]
+    return sorted({_clip(_round(place, step), first, last) for place in places})
 
 
 def _round(value: float, step: int) -> int:
     return round(value / step) * step
+
+
+def _clip(value: int, low: int, high: int) -> int:
+    return min(max(value, low), high)
 
 
 def _lead(speedup: Speedup) -> int:
@@ -149,7 +163,8 @@ def _read_crossing(points: Mapping[int, Speedup], low: int, high: int) -> Crossi
     logs = [
         (math.log(value), math.log(points[value].ratio)) for value in points if low <= value <= high
     ]
-    (x, y), (next_x, next_y) = next((a, b) for a, b in itertools.pairwise(logs) if a[1] * b[1] <= 0)
+    changes = [(a, b) for a, b in itertools.pairwise(logs) if a[1] * b[1] <= 0]
+    (x, y), (next_x, next_y) = changes[0]
     place = x - y * (next_x - x) / (next_y - y)
     return Crossing(
         value=math.exp(place), low=low, high=high, second_leads_above=points[high].ratio > 1

@@ -3,10 +3,17 @@
 First what must be equal for them to be compared, then results, then causes.
 """
 
-import dataclasses
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from tfbench.analysis.comparison.equality import Difference, find_differences, find_unequal, flatten
+from tfbench.analysis.comparison.equality import (
+    Difference,
+    Differences,
+    Settings,
+    find_differences,
+    find_unequal,
+    flatten,
+)
 from tfbench.metrics import METRICS
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunResult, Summary
@@ -15,18 +22,19 @@ from tfbench.schema import to_plain
 SPEED_METRIC = "samples_per_second"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ResultDifference(Difference):
     """One figure of two runs, in the unit of its metric; None: it does not exist."""
 
     @property
     def ratio(self) -> float | None:
         """B / A; None where one does not exist or A is zero."""
-        return float(self.b / self.a) if self.a and self.b is not None else None
+        if not self.a or self.b is None:
+            return None
+        return float(self.b / self.a)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """One of two runs that are compared."""
 
     id: str
@@ -37,15 +45,15 @@ class Side:
     warnings: tuple[str, ...]  # that the other run does not have
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunDifference:
     """What differs between two runs."""
 
     a: Side
     b: Side
-    unequal: tuple[Difference, ...]  # as of `find_unequal`
+    unequal: Differences  # as of `find_unequal`
     results: tuple[ResultDifference, ...]  # speed first
-    causes: dict[str, tuple[Difference, ...]]  # by "recipe", "placement", ...; none is empty
+    causes: dict[str, Differences]  # by "recipe", "placement", ...; none is empty
 
 
 def compare_runs(
@@ -74,48 +82,47 @@ def _describe_side(result: RunResult, own: Summary, other: Summary) -> Side:
 
 
 def _find_results(a: Summary, b: Summary) -> tuple[ResultDifference, ...]:
-    """Returns the figures that differ. Sizes are causes.
+    """Returns the figures that differ, speed first.
 
-    The parts of the time breakdown are neither.
+    Sizes are causes; the parts of the time breakdown are neither.
     """
-    names = [
-        name
-        for name, metric in METRICS.items()
-        if metric.better != "neither"
-        and (not name.startswith("breakdown/") or name == "breakdown/wall_seconds")
-    ]
-    names.sort(key=lambda name: name != SPEED_METRIC)
-    pairs = [
-        ResultDifference(name=name, a=a.metrics.get(name), b=b.metrics.get(name)) for name in names
-    ]
+    pairs = []
+    for name, metric in METRICS.items():
+        is_part = name.startswith("breakdown/") and name != "breakdown/wall_seconds"
+        if metric.better != "neither" and not is_part:
+            pair = ResultDifference(name=name, a=a.metrics.get(name), b=b.metrics.get(name))
+            pairs.append(pair)
+    pairs.sort(key=lambda pair: pair.name != SPEED_METRIC)
     return tuple(pair for pair in pairs if pair.a != pair.b)
 
 
-def _find_causes(a: RunResult, b: RunResult) -> dict[str, tuple[Difference, ...]]:
+def _find_causes(a: RunResult, b: RunResult) -> dict[str, Differences]:
     """Returns by group what differs; what a run never had is no cause, and unequal."""
+    first = _list_causes(a)
     second = _list_causes(b)
-    causes = dict[str, tuple[Difference, ...]]()
-    for group, one in _list_causes(a).items():
-        if one and (other := second[group]):
-            causes[group] = find_differences(one, other)
-    return {group: pairs for group, pairs in causes.items() if pairs}
+    causes = {}
+    for group in first:
+        if first[group] and second[group]:
+            differences = find_differences(first[group], second[group])
+            if differences:
+                causes[group] = differences
+    return causes
 
 
-def _list_causes(result: RunResult) -> dict[str, dict[str, Any]]:
-    tables = recipe_tables.to_tables(result.request.recipe)
-    for name in (
-        "reference",
-        "sweep",
-    ):  # published figures, and other runs, are no setting of this one
-        tables.pop(name, None)
-    groups: dict[str, dict[str, Any]] = {
-        "recipe": flatten({"name": result.request.recipe.name} | tables),
+def _list_causes(result: RunResult) -> dict[str, Settings]:
+    request = result.request
+    tables = recipe_tables.to_tables(request.recipe)
+    # Published figures and other runs are no setting of this one.
+    tables.pop("reference", None)
+    tables.pop("sweep", None)
+    groups: dict[str, Settings] = {
+        "recipe": flatten({"name": request.recipe.name} | tables),
         "run": {
             "status": result.status,
             "epochs": len(result.epochs),
             "steps_per_epoch": result.steps_per_epoch,
             "stop_reason": result.stop_reason,
-            "resumed_from": result.request.resume.run_id if result.request.resume else None,
+            "resumed_from": request.resume.run_id if request.resume else None,
         },
     }
     for name in ("placement", "settings", "environment", "dataset", "model"):

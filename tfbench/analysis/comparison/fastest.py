@@ -1,7 +1,8 @@
 """Which of several setups is the fastest at each configuration, and which to use where."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Row
@@ -22,6 +23,16 @@ class Ranking(NamedTuple):
     row: Row
     fastest: tuple[str, ...]
 
+    @property
+    def winner(self) -> str:
+        """The only fastest setup; "": there is none, or the runs do not decide."""
+        return self.fastest[0] if len(self.fastest) == 1 else ""
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a step; 0: not known."""
+        return self.row.global_batch_size or 0
+
 
 def rank_setups(comparison: Comparison) -> list[Ranking]:
     """Returns for each row which setup is the fastest.
@@ -31,29 +42,15 @@ def rank_setups(comparison: Comparison) -> list[Ranking]:
     pairs of the table are among those judged here.
     """
     rivals = [_find_rivals(row, comparison) for row in comparison.rows]
-    places = [
-        (index, pair)
-        for index, setups in enumerate(rivals)
-        for pair in itertools.combinations(setups, 2)
-    ]
-    entries = [[comparison.rows[index].entries[setup] for setup in pair] for index, pair in places]
-    judged = judge_family([(first.measured, second.measured) for first, second in entries])
-    slower = set[tuple[int, str]]()  # row, and a setup that another is measurably faster than there
-    for (index, (first, second)), speedup in zip(places, judged, strict=True):
-        if speedup.judgement in ("faster", "slower"):
-            slower.add((index, first if speedup.judgement == "faster" else second))
-    found = []
-    for index, row in enumerate(comparison.rows):
-        lacks_one = any(
-            not entry.runs and entry.outcome == "MISSING" for entry in row.entries.values()
-        )
-        unbeaten = [
-            setup
-            for setup in row.entries
-            if setup in rivals[index] and (index, setup) not in slower
-        ]
-        found.append(Ranking(row, () if lacks_one else tuple(unbeaten)))
-    return found
+    beaten = _find_beaten(comparison.rows, rivals)
+    rankings = []
+    for row, setups, slower in zip(comparison.rows, rivals, beaten, strict=True):
+        unbeaten = set(setups) - slower
+        fastest = tuple(setup for setup in row.entries if setup in unbeaten)
+        entries = row.entries.values()
+        is_incomplete = any(not entry.runs and entry.outcome == "MISSING" for entry in entries)
+        rankings.append(Ranking(row, () if is_incomplete else fastest))
+    return rankings
 
 
 def _find_rivals(row: Row, comparison: Comparison) -> list[str]:
@@ -61,90 +58,103 @@ def _find_rivals(row: Row, comparison: Comparison) -> list[str]:
 
     A setup that failed is no rival.
     """
-    entries = row.entries.values()
-    setups = sorted(
-        entry.setup for entry in entries if entry.runs
-    )  # in one order, whichever is the baseline
-    if any(
-        entry.speedup and entry.unequal for entry in entries
-    ):  # compared all the same, as was asked for
+    entries = row.measured_entries()
+    setups = sorted(entry.setup for entry in entries)  # in one order, whichever is the baseline
+    if any(entry.speedup and entry.unequal for entry in entries):  # compared, as was asked for
         return setups
-    runs = [row.entries[setup].runs[0] for setup in setups]
-    pairs = itertools.combinations(runs, 2)
-    if any(
-        find_unequal_settings(one.settings, other.settings, compared=comparison.compared)
-        for one, other in pairs
-    ):
-        return []
+    settings = [row.entries[setup].runs[0].settings for setup in setups]
+    for first, second in itertools.combinations(settings, 2):
+        if find_unequal_settings(first, second, compared=comparison.compared):
+            return []
     return setups
 
 
-def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+def _find_beaten(rows: Sequence[Row], rivals: Sequence[Sequence[str]]) -> list[set[str]]:
+    """Returns for each row the setups than which another is measurably faster."""
+    places = []
+    pairs = []
+    for index, row in enumerate(rows):
+        for first, second in itertools.combinations(rivals[index], 2):
+            places.append((index, first, second))
+            pairs.append((row.entries[first].measured, row.entries[second].measured))
+    beaten = [set[str]() for _ in rows]
+    for (index, first, second), speedup in zip(places, judge_family(pairs), strict=True):
+        if speedup.judgement == "faster":
+            beaten[index].add(first)
+        elif speedup.judgement == "slower":
+            beaten[index].add(second)
+    return beaten
+
+
+def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> list[str]:
     """Says which setup to use where.
 
     Nothing where configurations are of several machines, or none is fastest.
     """
-    hosts = {
-        frozenset(entry.host for entry in row.entries.values() if entry.runs)
-        for row in comparison.rows
-    }
-    rows = [row for row in comparison.rows if any(entry.runs for entry in row.entries.values())]
-    if (
-        len(hosts - {frozenset()}) > 1
-        or len(comparison.setups) < 2
-        or (len(comparison.setups) == 2 and len(rows) < 2)
-    ):
-        return
-    standings = [one for one in rank_setups(comparison) if one.row in rows]
-    clear = [one for one in standings if len(one.fastest) == 1]
-    if not clear:
-        if len(standings) == 1 and 1 < len(standings[0].fastest) < len(comparison.setups):
-            yield (
-                f"{join_words([names[setup] for setup in standings[0].fastest])} are too close to"
-                " call."
-            )
-        return
-    if len({one.fastest for one in standings}) == 1:
-        where = " everywhere" if len(standings) > 1 else ""
-        yield f"Use {names[clear[0].fastest[0]]}{where}."
-        return
-    networks: dict[str, list[Ranking]] = {}
-    for one in sorted(standings, key=lambda one: one.row.global_batch_size or 0):
-        rest = {key: value for key, value in one.row.configuration.items() if key != BATCH_KEY}
-        networks.setdefault(describe_configuration(rest), []).append(one)
-    texts: dict[str, list[str]] = {}
-    for network, own in networks.items():
-        if any(len(one.fastest) == 1 for one in own):
-            texts.setdefault(_by_batch_size(own, names), []).append(network)
-    for text, of in texts.items():
-        yield (
-            text
-            if len(of) == len(networks)
-            else f"With {join_words(of)}: {text[0].lower()}{text[1:]}"
-        )
+    rows = [row for row in comparison.rows if row.measured_entries()]
+    hosts = {frozenset(entry.host for entry in row.measured_entries()) for row in rows}
+    num_setups = len(comparison.setups)
+    is_one_pair = num_setups == 2 and len(rows) < 2  # of which its ratio says it all
+    if len(hosts) > 1 or num_setups < 2 or is_one_pair:
+        return []
+    rankings = [ranking for ranking in rank_setups(comparison) if ranking.row in rows]
+    winners = {ranking.winner for ranking in rankings}
+    if not any(winners):
+        closest = rankings[0].fastest if len(rankings) == 1 else ()
+        if 1 < len(closest) < num_setups:
+            return [f"{join_words([names[setup] for setup in closest])} are too close to call."]
+        return []
+    if len(winners) == 1:
+        where = " everywhere" if len(rankings) > 1 else ""
+        return [f"Use {names[rankings[0].winner]}{where}."]
+    return _by_network(rankings, names)
 
 
-def _by_batch_size(standings: Sequence[Ranking], names: Mapping[str, str]) -> str:
+def _by_network(rankings: Sequence[Ranking], names: Mapping[str, str]) -> list[str]:
+    """Says what to use with which networks; nothing of those where no setup wins."""
+    networks = defaultdict(list)
+    for ranking in sorted(rankings, key=lambda ranking: ranking.batch_size):
+        configuration = dict(ranking.row.configuration)
+        configuration.pop(BATCH_KEY, None)
+        networks[describe_configuration(configuration)].append(ranking)
+    networks_by_text = defaultdict(list)
+    for network, of_network in networks.items():
+        if any(ranking.winner for ranking in of_network):
+            networks_by_text[_by_batch_size(of_network, names)].append(network)
+    sentences = []
+    for text, named in networks_by_text.items():
+        lowered = f"{text[0].lower()}{text[1:]}"
+        is_of_all = len(named) == len(networks)
+        sentences.append(text if is_of_all else f"With {join_words(named)}: {lowered}")
+    return sentences
+
+
+def _by_batch_size(rankings: Sequence[Ranking], names: Mapping[str, str]) -> str:
     """Says what to use at which batch sizes, and where the runs do not decide."""
-    uses = dict[str, list[str]]()
-    open_at = list[str]()
-    unmeasured = list[str]()
-    for fastest, own in (
-        (key, list(own)) for key, own in itertools.groupby(standings, key=lambda one: one.fastest)
-    ):
-        low, high = (one.row.global_batch_size or 0 for one in (own[0], own[-1]))
-        span = f"{low:,}" if len(own) == 1 else f"{low:,} to {high:,}"
+    uses = defaultdict(list)
+    undecided = []
+    unmeasured = []
+    for fastest, neighbours in itertools.groupby(rankings, key=lambda ranking: ranking.fastest):
+        span = _describe_span([*neighbours])
         if len(fastest) == 1:
-            uses.setdefault(names[fastest[0]], []).append(span)
+            uses[names[fastest[0]]].append(span)
+        elif fastest:
+            undecided.append(span)
         else:
-            (open_at if fastest else unmeasured).append(span)
-    where = (
-        f" at batch {', '.join(spans)}" if len(standings) > 1 else "" for spans in uses.values()
-    )
-    text = f"Use {join_words([name + at for name, at in zip(uses, where, strict=True)])}."
-    text += f" Undecided at batch {', '.join(open_at)}." if open_at else ""
-    return text + (
-        f" Not all are measured, or comparable, at batch {', '.join(unmeasured)}."
-        if unmeasured
-        else ""
-    )
+            unmeasured.append(span)
+    parts = []
+    for name, spans in uses.items():
+        where = f" at batch {', '.join(spans)}" if len(rankings) > 1 else ""
+        parts.append(f"{name}{where}")
+    text = f"Use {join_words(parts)}."
+    if undecided:
+        text += f" Undecided at batch {', '.join(undecided)}."
+    if unmeasured:
+        text += f" Not all are measured, or comparable, at batch {', '.join(unmeasured)}."
+    return text
+
+
+def _describe_span(rankings: Sequence[Ranking]) -> str:
+    """Returns "32", or "32 to 512"."""
+    low = f"{rankings[0].batch_size:,}"
+    return low if len(rankings) == 1 else f"{low} to {rankings[-1].batch_size:,}"

@@ -14,10 +14,11 @@ covers is simulated in `benchmarks/coverage.py`. Many comparisons: Holm, "A simp
 rejective multiple test procedure" (Scandinavian Journal of Statistics 1979).
 """
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from tfbench.records.run import Summary
 
@@ -32,7 +33,7 @@ REPEATED_METRICS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Interval:
     """Where the typical value of a process lies, in the unit of the values.
 
@@ -55,7 +56,7 @@ class Interval:
 def geometric_mean(values: Sequence[float]) -> float:
     """Returns what intervals and ratios of times, speeds or sizes are centred at.
 
-    Of equal values exactly that value.
+    Equal values give exactly that value.
 
     Args:
         values: At least one, positive.
@@ -66,7 +67,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 def log_interval(values: Sequence[float]) -> Interval | None:
     """Returns the interval of times, speeds or sizes.
 
-    Exp(m -/+ t s / sqrt(n)), m and s those of the logarithms.
+    It is exp(m -/+ t s / sqrt(n)), with the m and s of the logarithms.
 
     Args:
         values: One a process, positive, in any unit.
@@ -77,8 +78,7 @@ def log_interval(values: Sequence[float]) -> Interval | None:
     logs = [math.log(value) for value in values]
     if len(logs) < 2:
         return None
-    _, half = _mean_and_half_width(logs)
-    return interval_around(geometric_mean(values), half, len(logs))
+    return interval_around(geometric_mean(values), _half_width(logs), len(logs))
 
 
 def interval_around(center: float, half_width: float, num: int) -> Interval:
@@ -91,7 +91,7 @@ def interval_around(center: float, half_width: float, num: int) -> Interval:
 def accuracy_interval(values: Sequence[float]) -> Interval | None:
     """Returns the interval of accuracies.
 
-    M -/+ t s / sqrt(n), cut off at 0 and 1, beyond which no accuracy lies.
+    It is m -/+ t s / sqrt(n), cut off at 0 and 1, beyond which no accuracy lies.
 
     Args:
         values: One a process, of different seeds: runs of one seed repeat one training, and say
@@ -102,10 +102,11 @@ def accuracy_interval(values: Sequence[float]) -> Interval | None:
     """
     if len(values) < 2:
         return None
-    mean, half = _mean_and_half_width(values)
-    return Interval(
-        center=mean, low=max(0.0, mean - half), high=min(1.0, mean + half), num=len(values)
-    )
+    mean = statistics.fmean(values)
+    half = _half_width(values)
+    low = max(0.0, mean - half)
+    high = min(1.0, mean + half)
+    return Interval(center=mean, low=low, high=high, num=len(values))
 
 
 def t_quantile(degrees_of_freedom: float) -> float:
@@ -115,14 +116,16 @@ def t_quantile(degrees_of_freedom: float) -> float:
     return float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
 
 
-def _mean_and_half_width(values: Sequence[float]) -> tuple[float, float]:
-    return statistics.fmean(values), estimate(values).times(1 / len(values)).half_width
+def _half_width(values: Sequence[float]) -> float:
+    """Returns half of the interval of the mean."""
+    variance = estimate(values).times(1 / len(values))
+    return variance.half_width
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Returns adjusted p-values, in the order given.
 
-    What is at most 0.05 is told apart in a family that errs in 5 %.
+    Where one is at most 0.05, its comparison shows a difference; such a family errs in 5 %.
 
     Of sixteen equal setups, one test each at 5 % calls one different in more than half of the
     cases. Holm's adjustment keeps the chance that any true null hypothesis of a family is rejected
@@ -131,19 +134,21 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Args:
         p_values: One for each comparison of the family, from 0 to 1.
     """
-    adjusted = [0.0] * len(p_values)
+    num = len(p_values)
+    adjusted = [0.0] * num
     largest = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = largest
+    order = sorted(range(num), key=lambda index: p_values[index])
+    for rank, index in enumerate(order):
+        scaled = (num - rank) * p_values[index]
+        largest = max(largest, min(1.0, scaled))
+        adjusted[index] = largest
     return adjusted
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class VarianceEstimate:
-    """A variance of logarithms, and how many degrees of freedom it rests on; 0.
+class VarianceEstimate(NamedTuple):
+    """A variance of logarithms, and how many degrees of freedom it rests on.
 
-    Nothing is known.
+    With 0 of them, nothing is known.
     """
 
     variance: float
@@ -195,37 +200,35 @@ def estimate_without_farthest(values: Sequence[float]) -> VarianceEstimate:
         return estimate(values)
     share, degrees = _WITHOUT_FARTHEST[len(values)]
     ordered = sorted(values)
-    return VarianceEstimate(
-        min(map(statistics.variance, (ordered[1:], ordered[:-1]))) / share, degrees
-    )
+    least = min(statistics.variance(ordered[1:]), statistics.variance(ordered[:-1]))
+    return VarianceEstimate(least / share, degrees)
 
 
 def merge_estimates(estimates: Sequence[VarianceEstimate]) -> VarianceEstimate:
     """Returns several estimates of one variance as one.
 
-    Their mean, weighed by degrees of freedom.
+    It is their mean, weighed by degrees of freedom.
     """
-    degrees = sum(one.degrees_of_freedom for one in estimates)
+    degrees = sum(part.degrees_of_freedom for part in estimates)
     if not degrees:
         return UNKNOWN
-    return VarianceEstimate(
-        sum(one.variance * one.degrees_of_freedom for one in estimates) / degrees, degrees
-    )
+    total = sum(part.variance * part.degrees_of_freedom for part in estimates)
+    return VarianceEstimate(total / degrees, degrees)
 
 
 def add_estimates(terms: Sequence[tuple[VarianceEstimate, float]]) -> VarianceEstimate:
     """Returns a weighted sum of estimates, with Welch's degrees of freedom."""
-    if not all(known.degrees_of_freedom for known, _ in terms):
+    parts = [part.times(weight) for part, weight in terms]
+    if not all(part.degrees_of_freedom for part in parts):
         return UNKNOWN
-    shares = [(known.times(weight).variance, known.degrees_of_freedom) for known, weight in terms]
-    total = sum(share for share, _ in shares)
-    spent = sum(share**2 / degrees for share, degrees in shares)
-    return VarianceEstimate(
-        total, total**2 / spent if spent else sum(degrees for _, degrees in shares)
-    )
+    total = sum(part.variance for part in parts)
+    spent = sum(part.variance**2 / part.degrees_of_freedom for part in parts)
+    if not spent:
+        return VarianceEstimate(total, sum(part.degrees_of_freedom for part in parts))
+    return VarianceEstimate(total, total**2 / spent)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
     """One figure over several runs, at least one.
 
@@ -234,9 +237,8 @@ class Spread:
 
     metric: str
     values: tuple[float, ...]
-    interval: (
-        Interval | None
-    )  # None: too few values, or values that tell nothing of another process
+    # None: too few values, or values that tell nothing of another process
+    interval: Interval | None
 
     @property
     def center(self) -> float:
@@ -248,7 +250,7 @@ class Spread:
         return geometric_mean(self.values) if is_geometric else statistics.fmean(self.values)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RepeatsSummary:
     """What came of a group of repeats."""
 
@@ -259,9 +261,8 @@ class RepeatsSummary:
     varies_seed: bool
     is_synthetic: bool
     was_interrupted: bool
-    precision: (
-        float | None
-    )  # half-width asked for, as a share of the mean; None: the number of runs was
+    # half-width asked for, as a share of the mean; None: the number of runs was
+    precision: float | None
     reached: bool | None  # whether it was, None where none was asked for
     spreads: tuple[Spread, ...]
     rejections: tuple[str, ...] = ()  # of runs that never began
@@ -277,13 +278,11 @@ def find_spreads(summaries: Sequence[Summary], *, varies_seed: bool) -> tuple[Sp
     """
     spreads = []
     for name in REPEATED_METRICS:
-        found = [value for summary in summaries if (value := summary.metrics.get(name)) is not None]
-        if found:
-            spreads.append(
-                Spread(
-                    metric=name, values=tuple(found), interval=_interval(name, found, varies_seed)
-                )
-            )
+        readings = [summary.metrics.get(name) for summary in summaries]
+        values = tuple(value for value in readings if value is not None)
+        if values:
+            interval = _interval(name, values, varies_seed)
+            spreads.append(Spread(metric=name, values=values, interval=interval))
     return tuple(spreads)
 
 

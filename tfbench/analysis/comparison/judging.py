@@ -35,10 +35,10 @@ equal: Schuirmann, "A comparison of the two one-sided tests procedure and the po
 (1987).
 """
 
-import dataclasses
 import math
 import statistics
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.intervals import (
@@ -52,7 +52,7 @@ from tfbench.analysis.comparison.intervals import (
 )
 
 Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
-Finding = Literal["faster", "slower", "no measurable difference", "too noisy to tell", "not judged"]
+Finding = Literal[Judgement, "too noisy to tell"]
 
 # An interval from 0.8 to 1.25 is what studies ask for before they call two things equivalent
 # (Schuirmann 1987).
@@ -70,7 +70,7 @@ SESSION_SCATTER = 0.03
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Speedup:
     """The second setup's speed over the first's, and what may be said of it.
 
@@ -79,15 +79,15 @@ class Speedup:
     """
 
     ratio: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
     num: int  # of rounds, or of the runs of the setup that has fewer
     is_paired: bool  # by rounds in which both were run
     degrees_of_freedom: float
-    p_value: float | None  # of this one configuration
-    family_p_value: float | None
+    p_value: float | None = None  # of this one configuration
+    family_p_value: float | None = None
     num_family: int  # comparisons that were judged together
-    judgement: Judgement
+    judgement: Judgement = "not judged"
     # Half of the intervals of the logarithms of both speeds, by the same scatter as that of the
     # ratio.
     speed_half_widths: tuple[float, float] | None = None
@@ -108,20 +108,16 @@ class Speedup:
 
         It is not so where the setups are about equally fast.
         """
-        if (
-            self.judgement != "no measurable difference"
-            or self.excludes_one
-            or self.low is None
-            or self.high is None
-        ):
+        shows_nothing = self.judgement == "no measurable difference" and not self.excludes_one
+        if not shows_nothing or self.low is None or self.high is None:
             return False
         return self.high > EQUAL_WITHIN or self.low < 1 / EQUAL_WITHIN
 
     @property
     def finding(self) -> Finding:
-        """The judgement as people are told it.
+        """The judgement as people read it.
 
-        No difference that was seen may be one that could not be.
+        Where none was seen, it tells no difference from one that could not be seen.
         """
         return "too noisy to tell" if self.is_too_noisy else self.judgement
 
@@ -129,19 +125,20 @@ class Speedup:
     def noise_limit(self) -> float | None:
         """The relative difference that these runs would not show, 0.02 for 2 %.
 
-        Half of the interval.
+        It is half of the interval.
         """
         return None if self.high is None else math.expm1(math.log(self.high / self.ratio))
 
 
-def describe_ratio(one: Speedup) -> str:
+def describe_ratio(speedup: Speedup) -> str:
     """Returns "0.68x [0.59, 0.77]", the ratio alone where it has no interval."""
-    return f"{one.ratio:.2f}x" + (
-        "" if one.low is None or one.high is None else f" [{one.low:.2f}, {one.high:.2f}]"
-    )
+    ratio = f"{speedup.ratio:.2f}x"
+    if speedup.low is None or speedup.high is None:
+        return ratio
+    return f"{ratio} [{speedup.low:.2f}, {speedup.high:.2f}]"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Runs:
     """Runs of one setup at one configuration, alike in all but their process.
 
@@ -157,48 +154,47 @@ class Runs:
 
     def by_round(self) -> dict[Hashable, float]:
         """Returns the speed in each round; of several runs in one, their geometric mean."""
-        logs: dict[Hashable, list[float]] = {}
-        for speed, place in zip(self.speeds, self.rounds or [None] * len(self.speeds), strict=True):
+        if not self.rounds:
+            return {}
+        speeds: dict[Hashable, list[float]] = {}
+        for speed, place in zip(self.speeds, self.rounds, strict=True):
             if place is not None:
-                logs.setdefault(place, []).append(speed)
-        return {place: statistics.geometric_mean(speeds) for place, speeds in logs.items()}
+                speeds.setdefault(place, []).append(speed)
+        return {place: statistics.geometric_mean(of_round) for place, of_round in speeds.items()}
 
 
-class _Known(NamedTuple):
+class _Variances(NamedTuple):
     """A variance by these runs alone, and together with other configurations."""
 
     alone: VarianceEstimate
     together: VarianceEstimate
 
 
+class _Term(NamedTuple):
+    """A part of a variance: an estimate, times a weight."""
+
+    variances: _Variances
+    weight: float
+
+
 _LEVEL_VARIANCE = VarianceEstimate(SESSION_SCATTER**2, 1e9)  # known, not estimated
-_LEVEL = _Known(_LEVEL_VARIANCE, _LEVEL_VARIANCE)
+_LEVEL = _Term(_Variances(_LEVEL_VARIANCE, _LEVEL_VARIANCE), 1.0)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Difference:
+class _Difference(NamedTuple):
     """The logarithm of a ratio.
 
-    Its variance is the sum of `terms`, each an estimate times a weight.
+    Its variance is the sum of `terms`.
 
     `sides` are the variances of the logarithms of both speeds, which add up to it within one
     machine.
     """
 
     value: float
-    terms: tuple[tuple[_Known, float], ...]
-    sides: tuple[tuple[_Known, float], tuple[_Known, float]]
+    terms: tuple[_Term, ...]
+    sides: tuple[_Term, _Term]
     num: int
     is_paired: bool
-
-    def squared_errors(self) -> _Known:
-        """Returns the variance of the value."""
-        return _Known(
-            *(
-                add_estimates([(known[kind], weight) for known, weight in self.terms])
-                for kind in (0, 1)
-            )
-        )
 
 
 def judge_pair(first: Runs, second: Runs) -> Speedup:
@@ -217,96 +213,101 @@ def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
             other their variance.
     """
     pools = _Pools(pairs)
-    differences = [_find_difference(first, second, pools) for first, second in pairs]
-    errors = [difference.squared_errors() for difference in differences]
+    differences = [
+        _find_difference(index, first, second, pools) for index, (first, second) in enumerate(pairs)
+    ]
+    errors = [_add_terms(difference.terms) for difference in differences]
     p_values = [
-        _p_value(one.value, error.together) for one, error in zip(differences, errors, strict=True)
+        _p_value(difference.value, error.together)
+        for difference, error in zip(differences, errors, strict=True)
     ]
-    known = [p_value for p_value in p_values if p_value is not None]
-    adjusted = iter(holm(known))
-    return [
-        _describe(difference, error, None if p_value is None else next(adjusted), len(known))
-        for difference, error, p_value in zip(differences, errors, p_values, strict=True)
-    ]
+    family = [p_value for p_value in p_values if p_value is not None]
+    adjusted = iter(holm(family))
+    speedups = []
+    for difference, error, p_value in zip(differences, errors, p_values, strict=True):
+        family_p_value = None if p_value is None else next(adjusted)
+        speedups.append(_describe(difference, error, family_p_value, len(family)))
+    return speedups
 
 
 class _Pools:
-    """What the configurations of a comparison say of each other.
+    """What the configurations of a comparison show of each other.
 
     How runs of one setup scatter, or ratios of two setups.
     """
 
     def __init__(self, pairs: Sequence[tuple[Runs, Runs]]) -> None:
-        self._known: dict[
-            Hashable, list[tuple[VarianceEstimate, VarianceEstimate]]
-        ] = {}  # of its own, and to lend
-        seen: set[Runs] = set()
-        for first, second in pairs:
+        # What each member lends: by setup and runs, or by both setups and the index of the pair. So
+        # a baseline that stands beside several setups counts once.
+        self._lent: dict[Hashable, dict[Hashable, VarianceEstimate]] = {}
+        for index, (first, second) in enumerate(pairs):
             ratios = _ratios(first, second)
             if len(ratios) >= 2:
-                self._learn((first.setup, second.setup), ratios)
-                continue
-            for runs in {
-                first,
-                second,
-            } - seen:  # a baseline stands beside several setups, and counts once
-                seen.add(runs)
-                self._learn(runs.setup, _logs(runs))
+                self._learn((first.setup, second.setup), index, ratios)
+            else:
+                self._learn(first.setup, first, _logs(first))
+                self._learn(second.setup, second, _logs(second))
 
-    def _learn(self, name: Hashable, values: Sequence[float]) -> None:
-        self._known.setdefault(name, []).append(
-            (estimate(values), estimate_without_farthest(values))
-        )
+    def _learn(self, name: Hashable, member: Hashable, values: Sequence[float]) -> None:
+        members = self._lent.setdefault(name, {})
+        members[member] = estimate_without_farthest(values)
 
-    def settle(self, name: Hashable, own: VarianceEstimate) -> _Known:
+    def settle(self, name: Hashable, member: Hashable, own: VarianceEstimate) -> _Variances:
         """Returns the variances to judge by, of a setup or a pair of setups.
 
-        `own` is of the runs themselves, which the pool holds, too.
+        `own` is of the runs of this member, to which only the others lend.
         """
-        others = list(self._known.get(name, []))
-        itself = next((one for one in others if one[0] == own), None)
-        if itself:
-            others.remove(itself)  # the first, as it is counted once
-        lent = merge_estimates([to_lend for _, to_lend in others])
-        known = []
-        for most in (max(0.0, LEAST - own.degrees_of_freedom), MOST_BORROWED):
-            merged = merge_estimates(
-                [own, VarianceEstimate(lent.variance, min(lent.degrees_of_freedom, most))]
-            )
-            known.append(
-                VarianceEstimate(max(merged.variance, own.variance), merged.degrees_of_freedom)
-            )
-        return _Known(*known)
+        members = self._lent.get(name, {})
+        lent = merge_estimates([members[other] for other in members if other != member])
+        least = max(0.0, LEAST - own.degrees_of_freedom)
+        return _Variances(_borrow(own, lent, least), _borrow(own, lent, MOST_BORROWED))
+
+    def of_runs(self, runs: Runs) -> _Term:
+        """Returns the variance of the mean of one setup's runs."""
+        variances = self.settle(runs.setup, runs, estimate(_logs(runs)))
+        return _Term(variances, 1 / len(runs.speeds))
 
 
-def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
+def _borrow(own: VarianceEstimate, lent: VarianceEstimate, most: float) -> VarianceEstimate:
+    """Returns a variance with what others lend, of so many degrees of freedom at most.
+
+    It is not less than what the runs themselves show.
+    """
+    borrowed = VarianceEstimate(lent.variance, min(lent.degrees_of_freedom, most))
+    merged = merge_estimates([own, borrowed])
+    return VarianceEstimate(max(merged.variance, own.variance), merged.degrees_of_freedom)
+
+
+def _find_difference(index: int, first: Runs, second: Runs, pools: _Pools) -> _Difference:
     ratios = _ratios(first, second)
-    if len(ratios) >= 2 or (ratios and len(first.speeds) == len(second.speeds) == 1):
-        own = estimate(ratios)
-        name = (first.setup, second.setup)
-        known = pools.settle(name, own)
-        num = len(ratios)
+    num = len(ratios)
+    are_single = len(first.speeds) == len(second.speeds) == 1
+    if num >= 2 or (num and are_single):
+        variances = pools.settle((first.setup, second.setup), index, estimate(ratios))
+        side = _Term(variances, 0.5 / num)  # what slows both alike is in neither
         return _Difference(
             value=statistics.fmean(ratios),
-            terms=((known, 1 / num),),
-            sides=((known, 0.5 / num), (known, 0.5 / num)),  # what slows both alike is in neither
+            terms=(_Term(variances, 1 / num),),
+            sides=(side, side),
             num=num,
             is_paired=True,
         )
-    one, other = (
-        (pools.settle(runs.setup, estimate(_logs(runs))), 1 / len(runs.speeds))
-        for runs in (first, second)
-    )
+    sides = (pools.of_runs(first), pools.of_runs(second))
+    levels = () if first.host == second.host else (_LEVEL, _LEVEL)
     return _Difference(
         value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
-        terms=(
-            (one, other)
-            if first.host == second.host
-            else (one, other, (_LEVEL, 1.0), (_LEVEL, 1.0))
-        ),
-        sides=(one, other),
+        terms=(*sides, *levels),
+        sides=sides,
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,
+    )
+
+
+def _add_terms(terms: Sequence[_Term]) -> _Variances:
+    """Returns the variance of a sum."""
+    return _Variances(
+        add_estimates([(term.variances.alone, term.weight) for term in terms]),
+        add_estimates([(term.variances.together, term.weight) for term in terms]),
     )
 
 
@@ -324,7 +325,7 @@ def _logs(runs: Runs) -> list[float]:
 def _p_value(value: float, squared_error: VarianceEstimate) -> float | None:
     """Returns how often chance alone gives a value as far from 0, by Student's t.
 
-    None if nothing tells.
+    None if nothing is known of the error.
     """
     from scipy.special import stdtr  # scipy.stats takes half a second to import
 
@@ -334,54 +335,42 @@ def _p_value(value: float, squared_error: VarianceEstimate) -> float | None:
         return 1.0
     if not squared_error.variance:
         return 0.0
-    return 2 * float(
-        stdtr(squared_error.degrees_of_freedom, -abs(value) / math.sqrt(squared_error.variance))
-    )
+    t = abs(value) / math.sqrt(squared_error.variance)
+    return 2 * float(stdtr(squared_error.degrees_of_freedom, -t))
 
 
 def _describe(
-    difference: _Difference, errors: _Known, adjusted: float | None, num_family: int
+    difference: _Difference, errors: _Variances, adjusted: float | None, num_family: int
 ) -> Speedup:
     value = difference.value
-    half = None
-    p_value = None
-    family_p_value = None
-    judgement: Judgement = "not judged"
-    degrees = errors.together.degrees_of_freedom
-    speed_half_widths: tuple[float, float] | None = None
-    if adjusted is not None:
-        half, degrees = _widest(errors)
-        p_value = max(_p_value(value, one) or 0.0 for one in errors)
-        sides = (
-            [add_estimates([(kind, weight)]) for kind in known]
-            for known, weight in difference.sides
-        )
-        one, other = (_widest(side)[0] for side in sides)
-        speed_half_widths = (one, other)
-        family_p_value = max(adjusted, p_value)
-        judgement = "no measurable difference"
-        if family_p_value <= ALPHA:
-            judgement = "faster" if value > 0 else "slower"
-    return Speedup(
+    speedup = Speedup(
         ratio=math.exp(value),
-        low=None if half is None else math.exp(value - half),
-        high=None if half is None else math.exp(value + half),
         num=difference.num,
         is_paired=difference.is_paired,
-        degrees_of_freedom=degrees,
+        degrees_of_freedom=errors.together.degrees_of_freedom,
+        num_family=num_family,
+    )
+    if adjusted is None:
+        return speedup
+    widest = _widest(errors)
+    p_value = max(_p_value(value, error) or 0.0 for error in errors)
+    family_p_value = max(adjusted, p_value)
+    judgement: Judgement = "no measurable difference"
+    if family_p_value <= ALPHA:
+        judgement = "faster" if value > 0 else "slower"
+    first, second = (_widest(_add_terms([side])) for side in difference.sides)
+    return replace(
+        speedup,
+        low=math.exp(value - widest.half_width),
+        high=math.exp(value + widest.half_width),
+        degrees_of_freedom=widest.degrees_of_freedom,
         p_value=p_value,
         family_p_value=family_p_value,
-        num_family=num_family,
         judgement=judgement,
-        speed_half_widths=speed_half_widths,
+        speed_half_widths=(first.half_width, second.half_width),
     )
 
 
-def _widest(errors: Iterable[VarianceEstimate]) -> tuple[float, float]:
-    """Returns the half-width of the widest interval, and its degrees of freedom.
-
-    The estimates are all of one variance.
-    """
-    return max(
-        ((one.half_width, one.degrees_of_freedom) for one in errors), key=lambda width: width[0]
-    )
+def _widest(errors: _Variances) -> VarianceEstimate:
+    """Returns the estimate that gives the wider interval."""
+    return max(errors, key=lambda error: error.half_width)

@@ -8,6 +8,7 @@ one says nothing of the other. The lowest figure is named as it was measured.
 
 import dataclasses
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import machine_in, machine_of
@@ -22,9 +23,9 @@ from tfbench.wording import join_words
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class MachineSetup:
-    """A configuration under a setup on one machine; a figure that not every run of it has is None.
+    """A configuration under a setup on one machine.
 
-    An epoch is its training steps at that speed.
+    A figure that not every run of it has is None. An epoch is its training steps at that speed.
     """
 
     machine: str
@@ -44,25 +45,27 @@ class MachineSetup:
 
 
 Measure = Callable[[MachineSetup], float | None]  # of which less is better
+Unit = Callable[[MachineSetup], object]  # figures of one unit alone are compared
 
 
 def list_setups(comparison: Comparison) -> list[MachineSetup]:
-    """Returns for each configuration what its machines have, the fastest of each first.
+    """Returns the setups of each machine by configuration, the fastest of each machine first.
 
-    Nothing where all runs are of one.
+    Nothing where all runs are of one machine.
     """
-    found: list[MachineSetup] = []
     if len({machine_of(run) for run in comparison.runs}) < 2:
-        return found
+        return []
+    listed = []
     for row in comparison.rows:
-        measured = [entry for entry in row.entries.values() if entry.runs]
-        entries = [entry for entry in measured if all(run.num_machines == 1 for run in entry.runs)]
-        own = [_measure(row, entry, comparison.machine_settings) for entry in entries]
-        machines = list(dict.fromkeys(one.machine for one in own))
-        found += sorted(
-            own, key=lambda one: (machines.index(one.machine), -(one.entry.speed or 0.0))
-        )
-    return found
+        setups = []
+        for entry in row.measured_entries():
+            if all(run.num_machines == 1 for run in entry.runs):
+                setups.append(_measure(row, entry, comparison.machine_settings))
+        machines = list(dict.fromkeys(setup.machine for setup in setups))
+        setups.sort(key=lambda setup: -(setup.entry.speed or 0.0))
+        setups.sort(key=lambda setup: machines.index(setup.machine))
+        listed += setups
+    return listed
 
 
 def bare_setup(entry: Entry) -> str:
@@ -74,35 +77,35 @@ def bare_setup(entry: Entry) -> str:
 def machine_sentences(comparison: Comparison) -> Iterator[str]:
     """Yields a sentence a measure: which machine has the best figure, for which configurations."""
     setups = list_setups(comparison)
-    measures: tuple[tuple[str, Measure, Callable[[MachineSetup], object]], ...] = (
-        ("Fastest machine", lambda one: one.entry.step_seconds, lambda one: None),
+    measures: tuple[tuple[str, Measure, Unit], ...] = (
+        ("Fastest machine", lambda setup: setup.entry.step_seconds, lambda setup: None),
         (
             "Cheapest machine for the steps of an epoch",
-            lambda one: one.epoch_cost,
-            lambda one: one.currency,
+            lambda setup: setup.epoch_cost,
+            lambda setup: setup.currency,
         ),
-        ("Least energy for an epoch", lambda one: one.epoch_joules, _parts_beside_gpus),
+        ("Least energy for an epoch", lambda setup: setup.epoch_joules, _parts_beside_gpus),
     )
     for title, measure, unit in measures:
-        found: dict[str, list[Row]] = {}
+        winners = defaultdict(list)
         for row in comparison.rows:
-            if best := _find_best(
-                [one for one in setups if one.row is row], measure, unit, comparison
-            ):
-                found.setdefault(f"{best.machine} by {bare_setup(best.entry)}", []).append(row)
-        if found:
-            told = [f"{name}{describe_where(rows, comparison)}" for name, rows in found.items()]
-            yield f"{title} (not judged): {'; '.join(told)}."
+            of_row = [setup for setup in setups if setup.row is row]
+            best = _find_best(of_row, measure, unit, comparison)
+            if best:
+                winners[f"{best.machine} by {bare_setup(best.entry)}"].append(row)
+        if winners:
+            parts = [f"{name}{describe_where(rows, comparison)}" for name, rows in winners.items()]
+            yield f"{title} (not judged): {'; '.join(parts)}."
 
 
 def spans_machines(comparison: Comparison) -> bool:
     """Says whether a ratio is of two machines."""
-    places = [
-        (row.entries[comparison.baseline], entry)
-        for row in comparison.rows
-        for entry in row.entries.values()
-    ]
-    return any(base.host != entry.host for base, entry in places if entry.speedup)
+    for row in comparison.rows:
+        base = row.entries[comparison.baseline]
+        for entry in row.entries.values():
+            if entry.speedup and entry.host != base.host:
+                return True
+    return False
 
 
 def machine_caveats(comparison: Comparison) -> Iterator[str]:
@@ -110,50 +113,55 @@ def machine_caveats(comparison: Comparison) -> Iterator[str]:
 
     Hosts are mixed where configurations that name none ran on several.
     """
-    differing = []
-    for name in VERSIONS:
-        having: dict[str, dict[str, None]] = {}
-        for run in comparison.runs:
-            if version := run.settings.get(name):
-                having.setdefault(version, {})[machine_of(run)] = None
-        if (
-            len(having) > 1
-            and len({machine for machines in having.values() for machine in machines}) > 1
-        ):
-            told = (
-                f"{version} on {join_words([*machines])}" for version, machines in having.items()
-            )
-            differing.append(f"{name} {', '.join(told)}")
-    if differing:
+    versions = _list_versions(comparison)
+    if versions:
         yield (
             "Machines have different versions, which may explain differences in speed:"
-            f" {'; '.join(differing)}."
+            f" {'; '.join(versions)}."
         )
     if spans_machines(comparison):
-        drift = (
-            f"{100 * SESSION_SCATTER:.0f} % from one session to the next, which more rounds do not"
-            " show"
+        yield (
+            "Ratios between machines, not speeds, allow for levels that drift by"
+            f" {100 * SESSION_SCATTER:.0f} % from one session to the next, which more rounds do not"
+            " show."
         )
-        yield f"Ratios between machines, not speeds, allow for levels that drift by {drift}."
-    hosts: dict[str, None] = {}
+    hosts: list[str] = []
     for row in comparison.rows:
-        own = {
-            entry.host
-            for entry in row.entries.values()
-            if entry.runs and not machine_in(entry.setup)
-        }
-        hosts |= dict.fromkeys(own if len(own) == 1 else ())
+        unnamed = [entry for entry in row.measured_entries() if not machine_in(entry.setup)]
+        of_row = {entry.host for entry in unnamed}
+        if len(of_row) == 1:
+            hosts += of_row
+    hosts = list(dict.fromkeys(hosts))
     if len(hosts) > 1:
         yield (
             "Configurations ran on several machines, which may explain differences:"
-            f" {join_words([*hosts])}."
+            f" {join_words(hosts)}."
         )
+
+
+def _list_versions(comparison: Comparison) -> list[str]:
+    """Returns for each program of which machines have several versions where each of them is."""
+    differing = []
+    for name in VERSIONS:
+        machines_by_version = defaultdict(list)
+        for run in comparison.runs:
+            version = run.settings.get(name)
+            if version:
+                machines_by_version[version].append(machine_of(run))
+        machines = set().union(*machines_by_version.values())
+        if len(machines_by_version) > 1 and len(machines) > 1:
+            places = [
+                f"{version} on {join_words(list(dict.fromkeys(having)))}"
+                for version, having in machines_by_version.items()
+            ]
+            differing.append(f"{name} {', '.join(places)}")
+    return differing
 
 
 def _find_best(
     setups: Sequence[MachineSetup],
     measure: Measure,
-    unit: Callable[[MachineSetup], object],
+    unit: Unit,
     comparison: Comparison,
 ) -> MachineSetup | None:
     """Returns the setup with the lowest figure.
@@ -161,25 +169,26 @@ def _find_best(
     None where there is no other machine, or figures have no common measure: runs that differ in
     what must be equal on any machine, currencies, energy with processors and without.
     """
-    figures = [(value, one) for one in setups if (value := measure(one))]
-    known = [one for _, one in sorted(figures, key=lambda figure: figure[0])]
-    others = [one for one in known if one.machine != known[0].machine]
-    if not others or len({unit(one) for one in known}) > 1:
+    measured = [setup for setup in setups if measure(setup)]
+    measured.sort(key=lambda setup: measure(setup) or 0.0)
+    if len({setup.machine for setup in measured}) < 2 or len(set(map(unit, measured))) > 1:
         return None
-    settings = known[0].entry.runs[0].settings
+    best = measured[0]
+    settings = best.entry.runs[0].settings
     compared = (*comparison.compared, *BETWEEN_MACHINES)
-    if any(
-        find_unequal_settings(settings, one.entry.runs[0].settings, compared=compared)
-        for one in others
-    ):
-        return None
-    return known[0]
+    for setup in measured:
+        others = setup.entry.runs[0].settings
+        if setup.machine != best.machine and find_unequal_settings(
+            settings, others, compared=compared
+        ):
+            return None
+    return best
 
 
 def _parts_beside_gpus(setup: MachineSetup) -> frozenset[str]:
-    """Returns of what, beside the GPUs in use, its energy is.
+    """Returns which parts of the machine, beside the GPUs in use, its energy is of.
 
-    Without the processors' it is no whole.
+    Without that of the processors, it is not all of it.
     """
     return frozenset(energy_parts(setup.entry)) - {"gpu"}
 
@@ -190,18 +199,23 @@ def _measure(row: Row, entry: Entry, settings: Mapping[str, MachineSettings]) ->
     Its price is the user's, else the newest recipe's for an instance of this name.
     """
     newest = max(entry.runs, key=lambda run: run.created)
-    names = (machine_of(newest), entry.host)
+    machine = machine_of(newest)
     samples = newest.train_samples
     per_joule = samples_per_joule(entry)
-    cost = newest.cost
-    own = next((settings[name] for name in names if name in settings), None)
-    price = cost.get("price_per_hour") or None if cost.get("instance") in names else None
+    price = None
+    currency = str(newest.cost.get("currency", ""))
+    if newest.cost.get("instance") in (machine, entry.host):
+        price = newest.cost.get("price_per_hour") or None
+    machine_settings = settings.get(machine) or settings.get(entry.host)
+    if machine_settings:
+        price = machine_settings.price_per_hour
+        currency = machine_settings.currency or currency
     return MachineSetup(
-        machine=names[0],
+        machine=machine,
         row=row,
         entry=entry,
-        price_per_hour=own.price_per_hour if own else price,
-        currency=own.currency if own and own.currency else str(cost.get("currency", "")),
+        price_per_hour=price,
+        currency=currency,
         epoch_seconds=samples / entry.speed if samples and entry.speed else None,
         epoch_joules=samples / per_joule if samples and per_joule else None,
     )
@@ -213,21 +227,22 @@ def samples_per_joule(entry: Entry) -> float | None:
     None unless all of them have it, of the same parts.
     """
     values = [run.metrics.get("samples_per_joule") for run in entry.runs]
-    known = [value for value in values if value]
-    is_known = known and len(known) == len(values) and energy_parts(entry)
-    return statistics.geometric_mean(known) if is_known else None
+    positive = [value for value in values if value]
+    if not positive or len(positive) < len(values) or not energy_parts(entry):
+        return None
+    return statistics.geometric_mean(positive)
 
 
 def energy_parts(entry: Entry) -> tuple[EnergyPart, ...]:
-    """Returns what of the machine the energy of an entry is of.
+    """Returns which parts of the machine the energy of an entry is of.
 
     Nothing if it has none, or its runs are of several.
     """
-    found = {tuple(run.energy_parts) for run in entry.runs}
-    return found.pop() if len(found) == 1 else ()
+    parts = {tuple(run.energy_parts) for run in entry.runs}
+    return parts.pop() if len(parts) == 1 else ()
 
 
 def has_energy(comparison: Comparison) -> bool:
     """Says whether every entry with a speed has a measured figure of energy, and there is one."""
-    measured = [entry for row in comparison.rows for entry in row.entries.values() if entry.runs]
+    measured = [entry for entry in comparison.all_entries() if entry.runs]
     return bool(measured) and all(samples_per_joule(entry) is not None for entry in measured)

@@ -4,14 +4,14 @@ Speeds are compared where steps are steady: the first epoch of a run holds its c
 """
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.equality import flatten
+from tfbench.analysis.comparison.equality import Settings, flatten
 from tfbench.analysis.run.warnings import BESIDE_WORKLOAD, OF_WORKLOAD
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
@@ -22,14 +22,14 @@ from tfbench.records.sweep import format_value
 NO_SPEED = "no speed was published"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class FigurePair:
     """A published speed beside ours of one setup, in samples per second.
 
     Ours hold no validation.
     """
 
-    configuration: dict[str, Any]
+    configuration: Settings
     setup: str
     hardware: tuple[str, ...]
     ours: float
@@ -41,8 +41,7 @@ class FigurePair:
         return self.ours / self.theirs
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class ReferenceMatch:
+class ReferenceMatch(NamedTuple):
     """A published reference with its comparable speeds, or why it has none."""
 
     reference: dict[str, Any]
@@ -57,8 +56,8 @@ def match_references(comparison: Comparison) -> tuple[ReferenceMatch, ...]:
     was published: samples per second, seconds an epoch, or seconds of a known number of epochs.
     Hardware and software differ always.
     """
-    own = {run.recipe: _shipped_settings(run) for run in comparison.runs}
-    return tuple(_match(reference, comparison, own) for reference in comparison.references)
+    shipped = {run.recipe: _shipped_settings(run) for run in comparison.runs}
+    return tuple(_match(reference, comparison, shipped) for reference in comparison.references)
 
 
 def match_run(result: RunResult, summary: Summary) -> tuple[ReferenceMatch, ...]:
@@ -66,79 +65,84 @@ def match_run(result: RunResult, summary: Summary) -> tuple[ReferenceMatch, ...]
     return match_references(compare([make_brief(result, summary, journal_bytes=0)]))
 
 
-def _shipped_settings(run: RunBrief) -> dict[str, Any]:
+def _shipped_settings(run: RunBrief) -> Settings:
     """Returns the values that the shipped recipe of a run has of its own.
 
     Nothing if the run is of another.
     """
     with contextlib.suppress(TfbenchError):
         shipped = files.load_recipe(files.shipped_folder() / f"{run.recipe}.toml")
-        tables = json.loads(
-            json.dumps(recipe_tables.to_tables(shipped))
-        )  # as they come back from a journal
-        if tables["reference"] == json.loads(json.dumps(run.references)):
+        tables = _as_in_a_journal(recipe_tables.to_tables(shipped))
+        if tables["reference"] == _as_in_a_journal(run.references):
             return flatten(tables)
     return {}
 
 
+def _as_in_a_journal(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
 def _match(
-    reference: dict[str, Any], comparison: Comparison, own: Mapping[str, dict[str, Any]]
+    reference: dict[str, Any], comparison: Comparison, shipped: Mapping[str, Settings]
 ) -> ReferenceMatch:
     figures = reference["figures"]
-    pairs = list[FigurePair]()
-    others = list[list[str]]()
-    without = "" if _published_speed(figures, 1) else NO_SPEED
-    if reason := reference.get("not_comparable") or without:
+    reason = reference.get("not_comparable") or ""
+    if not reason and not _published_speed(figures, 1):
+        reason = NO_SPEED
+    if reason:
         return ReferenceMatch(reference=reference, pairs=(), reason=reason)
+    pairs = []
+    unlike = []
     for row in comparison.rows:
-        for entry in row.entries.values():
-            if not entry.runs or reference not in entry.runs[0].references:
-                continue
+        for entry in row.measured_entries():
             run = entry.runs[0]
-            other = list(_list_other_values(run, own[run.recipe]))
-            theirs = _published_speed(figures, run.train_samples)
-            if other:
-                others.append(other)
-            elif entry.speed and theirs:
-                hardware = tuple(dict.fromkeys(name for run in entry.runs for name in run.hardware))
+            if reference not in run.references:
+                continue
+            other_values = list(_list_other_values(run, shipped[run.recipe]))
+            published = _published_speed(figures, run.train_samples)
+            if other_values:
+                unlike.append(other_values)
+            elif entry.speed and published:
+                hardware = dict.fromkeys(name for run in entry.runs for name in run.hardware)
                 pairs.append(
-                    FigurePair(row.configuration, entry.setup, hardware, entry.speed, theirs)
+                    FigurePair(
+                        row.configuration, entry.setup, tuple(hardware), entry.speed, published
+                    )
                 )
-    nearest = sorted(others, key=len)[:1]
-    reason = f"you used {', '.join(nearest[0])}" if nearest else "no speed was measured"
-    return ReferenceMatch(reference=reference, pairs=tuple(pairs), reason="" if pairs else reason)
+    if not pairs:
+        reason = "no speed was measured"
+        if unlike:
+            nearest = min(unlike, key=len)
+            reason = f"you used {', '.join(nearest)}"
+    return ReferenceMatch(reference=reference, pairs=tuple(pairs), reason=reason)
 
 
 def _published_speed(figures: Mapping[str, float], train_samples: int | None) -> float | None:
-    """Returns a published speed in samples per second, of epochs of so many samples; None.
+    """Returns a published speed in samples per second, of epochs of so many samples.
 
-    It cannot be told.
+    None: it is not known.
     """
-    if speed := figures.get("samples_per_second"):
+    speed = figures.get("samples_per_second")
+    if speed:
         return speed
-    elapsed = figures.get("elapsed_seconds", 0.0)
-    seconds = figures.get("epoch_seconds") or (
-        elapsed / figures["epochs"] if figures.get("epochs") else 0.0
-    )
+    seconds = figures.get("epoch_seconds")
+    if not seconds and figures.get("epochs"):
+        seconds = figures.get("elapsed_seconds", 0.0) / figures["epochs"]
     return train_samples / seconds if seconds and train_samples else None
 
 
-def _list_other_values(run: RunBrief, own: Mapping[str, Any]) -> Iterator[str]:
+def _list_other_values(run: RunBrief, shipped: Settings) -> Iterator[str]:
     """Yields in what a run is another workload than its recipe: what differs, or was set for it.
 
     Where the recipe's own values are not known, whatever was set for the run counts as another.
     """
-    others = {
-        key: value
-        for key, value in run.settings.items()
-        if (own[key] != value if key in own else key in run.overrides)
-        and key.startswith(OF_WORKLOAD)
-        and key not in BESIDE_WORKLOAD
-    }
-    for key, value in others.items():
-        if (
-            key in run.overrides or f"{key.rpartition('.')[0]}.name" not in run.overrides
-        ):  # with it, defaults differ
+    for key, value in run.settings.items():
+        if not key.startswith(OF_WORKLOAD) or key in BESIDE_WORKLOAD:
+            continue
+        is_set = key in run.overrides
+        is_other = shipped[key] != value if key in shipped else is_set
+        is_default_of_other = f"{key.rpartition('.')[0]}.name" in run.overrides
+        if is_other and (is_set or not is_default_of_other):
             yield f"{key.partition('.')[2]}={format_value(value)}"
     if run.is_synthetic:
         yield "synthetic data"

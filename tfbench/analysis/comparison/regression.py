@@ -6,11 +6,13 @@ Speeds of processes now, against those that were kept as a baseline.
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from tfbench.analysis.comparison.equality import (
     DIGESTS,
     Difference,
+    Differences,
+    Settings,
     equal_settings,
     find_differences,
     run_settings,
@@ -50,8 +52,8 @@ class SpeedSample:
     group: str  # of the runs
     run_ids: tuple[Text, ...]
     samples_per_second: tuple[PositiveNumber, ...]
-    equals: dict[str, Any]
-    circumstances: dict[str, Any]
+    equals: Settings
+    circumstances: Settings
 
     @property
     def num(self) -> int:
@@ -75,8 +77,8 @@ class RegressionCheck:
     baseline: SpeedSample
     current: SpeedSample
     speedup: Speedup
-    unequal: tuple[Difference, ...]  # although it must be equal
-    changed: tuple[Difference, ...]  # of the circumstances
+    unequal: Differences  # although it must be equal
+    changed: Differences  # of the circumstances
     fail_above: float
 
     @property
@@ -85,7 +87,8 @@ class RegressionCheck:
 
         0.09 for 9 %.
         """
-        return 1 - (1 - self.fail_above) / (1 + (self.speedup.noise_limit or 0.0))
+        noise = self.speedup.noise_limit or 0.0
+        return 1 - (1 - self.fail_above) / (1 + noise)
 
     @property
     def is_blind(self) -> bool:
@@ -96,7 +99,8 @@ class RegressionCheck:
     def judgement(self) -> Judgement:
         """The same as the speed-up's, in the words of a check."""
         if self.speedup.judgement == "slower":
-            return "regression" if (self.speedup.high or 1.0) < 1 - self.fail_above else "slower"
+            high = self.speedup.high or 1.0
+            return "regression" if high < 1 - self.fail_above else "slower"
         return "faster" if self.speedup.judgement == "faster" else "no measurable difference"
 
 
@@ -112,12 +116,12 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
     """
     results = [result for result, _ in runs]
     samples = [_list_equals(result) for result in results]
-    unlike = sorted(
-        {one.name for other in samples[1:] for one in find_differences(samples[0], other)}
-    )
+    unlike = set[str]()
+    for sample in samples[1:]:
+        unlike.update(difference.name for difference in find_differences(samples[0], sample))
     if unlike:
         raise ComparisonError(
-            f"the runs of group {group} are not alike: they differ in {', '.join(unlike)}."
+            f"the runs of group {group} are not alike: they differ in {', '.join(sorted(unlike))}."
         )
     return SpeedSample(
         recipe=results[0].request.recipe.name,
@@ -142,7 +146,7 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
         ComparisonError: Naming it, there and here.
     """
     if unequal:
-        named = "; ".join(f"{one.name}: {one.a} there, {one.b} here" for one in unequal)
+        named = "; ".join(f"{pair.name}: {pair.a} there, {pair.b} here" for pair in unequal)
         raise ComparisonError(
             f"baseline {source} of {baseline.recipe}: does not match this check: {named}. Use the"
             " same settings, save a new baseline (--save), or compare anyway (--allow-unequal)."
@@ -184,24 +188,22 @@ def judge_regression(
     )
 
 
-def _list_equals(result: RunResult) -> dict[str, Any]:
+def _list_equals(result: RunResult) -> Settings:
     """Returns what must be equal, as far as the run got: devices, too, but no versions."""
     values = equal_settings(run_settings(result))
     if result.placement:
-        values |= {
-            name: getattr(result.placement, name) for name in ("strategy", "devices", "hardware")
-        }
-    plain: dict[str, Any] = json.loads(json.dumps(values))  # as it is read back from a file
+        names = ("strategy", "devices", "hardware")
+        values |= {name: getattr(result.placement, name) for name in names}
+    plain: Settings = json.loads(json.dumps(values))  # as it is read back from a file
     return {name: value for name, value in plain.items() if name not in _VERSIONS}
 
 
-def _list_circumstances(result: RunResult) -> dict[str, Any]:
+def _list_circumstances(result: RunResult) -> Settings:
     settings = run_settings(result)
-    values = {name: getattr(result.environment, name, None) for name in (*_VERSIONS, *_CODE)}
-    drivers = (
-        sorted({gpu.driver for gpu in result.environment.gpus if gpu.driver})
-        if result.environment
-        else []
-    )
-    digests = {name: digest for name in DIGESTS if (digest := settings.get(name))}
-    return values | {"driver": drivers} | {name: settings.get(name) for name in _LENGTHS} | digests
+    environment = result.environment
+    drivers = {gpu.driver for gpu in environment.gpus} if environment else set()
+    values = {name: getattr(environment, name, None) for name in (*_VERSIONS, *_CODE)}
+    values["driver"] = sorted(driver for driver in drivers if driver)
+    values |= {name: settings.get(name) for name in _LENGTHS}
+    values |= {name: settings[name] for name in DIGESTS if settings.get(name)}
+    return values

@@ -7,7 +7,8 @@ batch ("data"), a part of its weights ("model"), or both ("hybrid"); under "work
 a process of its own.
 """
 
-import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
@@ -16,11 +17,8 @@ from tfbench.records.sweep import MODE_STRATEGIES, WORKERS_KEY, Mode
 
 _MODES = {strategy: mode for mode, strategy in MODE_STRATEGIES.items()}
 _BYTES_PER_PARAMETER = 4  # replicas exchange gradients of 32 bits
-_COMPARED = {
-    "global_batch_size",
-    "backend",
-    WORKERS_KEY.partition(".")[2],
-}  # in which setups may differ on purpose
+# in which setups may differ on purpose
+_COMPARED = {"global_batch_size", "backend", WORKERS_KEY.partition(".")[2]}
 
 
 class FigureWithInterval(NamedTuple):
@@ -31,7 +29,7 @@ class FigureWithInterval(NamedTuple):
     high: float | None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ScalingPoint:
     """One number of devices in one mode beside one device.
 
@@ -45,27 +43,24 @@ class ScalingPoint:
     mode: Mode | None  # how they share the work; None: this is the one device
     num_replicas: int  # parts of the batch; in mode "model" one, which all devices compute
     global_batch_size: int
-    adds_hardware: (
-        bool  # whether devices are hardware of their own, and not the cores of one processor
-    )
+    adds_hardware: bool  # whether devices are hardware of their own, not cores of one processor
 
     @property
     def exchanged_bytes(self) -> float | None:
-        """In a step: compiled collectives, or the gradients where those were not read back; None.
+        """What devices exchange in a step; None: not known.
 
-        Not known.
+        By the compiled collectives, or where those were not read back, by the gradients.
         """
         run = self.entry.runs[0]
-        if (found := run.metrics.get("collective_bytes_per_step")) is not None:
-            return found
-        trained = run.metrics.get("num_trainable_parameters")
+        compiled = run.metrics.get("collective_bytes_per_step")
+        if compiled is not None:
+            return compiled
         if self.num_devices == 1:
             return 0.0
-        return (
-            None
-            if trained is None or run.strategy in CUTTING_STRATEGIES
-            else _BYTES_PER_PARAMETER * trained
-        )
+        num_parameters = run.metrics.get("num_trainable_parameters")
+        if num_parameters is None or run.strategy in CUTTING_STRATEGIES:
+            return None
+        return _BYTES_PER_PARAMETER * num_parameters
 
     @property
     def state_bytes(self) -> float | None:
@@ -74,33 +69,31 @@ class ScalingPoint:
 
     @property
     def per_replica_batch_size(self) -> int:
-        """Samples of a step, for each device.
+        """Samples of a step, for each replica.
 
-        Of layers whose weights are cut in mode "hybrid", it computes all.
+        In mode "hybrid", a device computes all of them in the layers whose weights are cut.
         """
         return self.global_batch_size // self.num_replicas
 
     @property
     def speedup(self) -> FigureWithInterval:
         """Samples per second, over those of one device."""
-        found = self.entry.speedup
-        return (
-            FigureWithInterval(found.ratio, found.low, found.high)
-            if found
-            else FigureWithInterval(1.0, None, None)
-        )
+        speedup = self.entry.speedup
+        if speedup is None:
+            return FigureWithInterval(1.0, None, None)
+        return FigureWithInterval(speedup.ratio, speedup.low, speedup.high)
 
     @property
     def efficiency(self) -> FigureWithInterval | None:
         """Share of the ideal speed-up, which is the number of devices, that was reached."""
         if not self.adds_hardware:
             return None
-        value, low, high = self.speedup
-        ends = [None if end is None else end / self.num_devices for end in (low, high)]
-        return FigureWithInterval(value / self.num_devices, *ends)
+        value, *ends = self.speedup
+        low, high = (None if end is None else end / self.num_devices for end in ends)
+        return FigureWithInterval(value / self.num_devices, low, high)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Scaling:
     """One recipe by numbers of devices and modes.
 
@@ -120,8 +113,8 @@ class Scaling:
     @property
     def modes(self) -> tuple[Mode, ...]:
         """Those that were measured."""
-        there = {point.mode for point in self.points}
-        return tuple(mode for mode in MODE_STRATEGIES if mode in there)
+        measured = {point.mode for point in self.points}
+        return tuple(mode for mode in MODE_STRATEGIES if mode in measured)
 
     @property
     def has_replicas(self) -> bool:
@@ -133,10 +126,10 @@ class Scaling:
 
         "" of one without a speed, or where devices add no hardware.
         """
-        found = next(
-            (point.efficiency for point in self.points if point.entry.setup == setup), None
-        )
-        return f" ({100 * found.value:.0f} % efficiency)" if found else ""
+        for point in self.points:
+            if point.entry.setup == setup and point.efficiency:
+                return f" ({100 * point.efficiency.value:.0f} % efficiency)"
+        return ""
 
     def line(self, mode: Mode) -> list[ScalingPoint]:
         """Returns the points of a mode by number of devices, from the one device on."""
@@ -146,49 +139,72 @@ class Scaling:
 def find_scaling(comparison: Comparison) -> Scaling | None:
     """Returns how training scales with the number of devices, or with the mode.
 
-    The comparison has one configuration.
-
     Setups without a speed are left out.
 
     Returns:
         None: there are several configurations; the baseline is not one device, or only one setup
-            has a speed; or setups have
-        different kinds of devices, hardware or backends, values of their own, a strategy that is no
-        mode, as many devices in the same mode as another, or batches that are neither as large in
-        every setup nor for every device; or they differ in what must be equal.
+            has a speed; or setups have different kinds of devices, hardware or backends, values of
+            their own, a strategy that is no mode, as many devices in the same mode as another, or
+            batches that are neither as large in every setup nor for every device; or they differ
+            in what must be equal.
     """
     if len(comparison.rows) != 1:
         return None
-    entries = comparison.rows[0].entries
-    measured = [entry for entry in entries.values() if entry.runs]
-    runs = [run for entry in measured for run in entry.runs]
-    kinds = {device.partition(":")[0] for run in runs for device in run.devices}
-    hardware = {name for run in runs for name in run.hardware}
-    if len(kinds) != 1 or len(hardware) > 1 or len({run.backend for run in runs}) > 1:
+    entries = comparison.rows[0].measured_entries()
+    if not _differ_in_devices_alone(entries, comparison.compared):
         return None
-    if set(comparison.compared) - _COMPARED or any(entry.unequal for entry in measured):
-        return None
-    adds_hardware = not any(run.shares_cores for run in runs)
-    points = [
-        ScalingPoint(
-            entry=entry,
-            num_devices=entry.runs[0].num_devices,
-            mode=None if entry.runs[0].num_devices == 1 else _MODES.get(entry.runs[0].strategy),
-            num_replicas=entry.runs[0].num_replicas,
-            global_batch_size=entry.global_batch_size or 0,
-            adds_hardware=adds_hardware,
-        )
-        for entry in measured
-    ]
-    points.sort(key=lambda point: (point.num_devices, [None, *MODE_STRATEGIES].index(point.mode)))
-    places = {(point.num_devices, point.mode) for point in points}
-    alone = [point for point in points if point.num_devices == 1]
-    has_modes = [point for point in points if point.mode] == points[1:]
-    if [point.entry.setup for point in alone] != [comparison.baseline] or not has_modes:
-        return None
+    points = _list_points(entries)
     is_weak = "global_batch_size" in comparison.compared
-    batches = {point.global_batch_size // (point.num_devices if is_weak else 1) for point in points}
-    if not 2 <= len(points) == len(places) or len(batches) > 1 or 0 in batches:
+    sizes = {point.global_batch_size for point in points}
+    if is_weak:
+        sizes = {point.global_batch_size // point.num_devices for point in points}
+    if len(sizes) > 1 or 0 in sizes or not _start_at_one_device(points, comparison.baseline):
         return None
-    kind: Literal["strong", "weak"] = "weak" if is_weak else "strong"
-    return Scaling(kind=kind, points=tuple(points), shares_cores=not adds_hardware)
+    return Scaling(
+        kind="weak" if is_weak else "strong",
+        points=tuple(points),
+        shares_cores=not points[0].adds_hardware,
+    )
+
+
+def _differ_in_devices_alone(entries: Sequence[Entry], compared: Sequence[str]) -> bool:
+    kinds = set()
+    hardware = set()
+    backends = set()
+    for entry in entries:
+        for run in entry.runs:
+            kinds |= {device.partition(":")[0] for device in run.devices}
+            hardware.update(run.hardware)
+            backends.add(run.backend)
+    if len(kinds) != 1 or len(hardware) > 1 or len(backends) > 1:
+        return False
+    return _COMPARED.issuperset(compared) and not any(entry.unequal for entry in entries)
+
+
+def _list_points(entries: Sequence[Entry]) -> list[ScalingPoint]:
+    """Returns a point for each setup, by number of devices and by mode."""
+    shares_cores = any(run.shares_cores for entry in entries for run in entry.runs)
+    points = []
+    for entry in entries:
+        run = entry.runs[0]
+        point = ScalingPoint(
+            entry=entry,
+            num_devices=run.num_devices,
+            mode=None if run.num_devices == 1 else _MODES.get(run.strategy),
+            num_replicas=run.num_replicas,
+            global_batch_size=entry.global_batch_size or 0,
+            adds_hardware=not shares_cores,
+        )
+        points.append(point)
+    modes = [None, *MODE_STRATEGIES]
+    return sorted(points, key=lambda point: (point.num_devices, modes.index(point.mode)))
+
+
+def _start_at_one_device(points: Sequence[ScalingPoint], baseline: str) -> bool:
+    """Says whether the baseline alone is one device, and all others are several in some mode."""
+    single = [point.entry.setup for point in points if point.num_devices == 1]
+    several = points[1:]
+    places = {(point.num_devices, point.mode) for point in several}
+    if single != [baseline] or not several:
+        return False
+    return len(places) == len(several) and all(point.mode for point in several)

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tfbench.analysis.comparison.brief import name_setups
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where
+from tfbench.analysis.comparison.comparison import Comparison, Row, describe_where
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
@@ -23,9 +24,17 @@ _TEMPLATES: dict[Finding, str] = {
 }
 _UNKNOWN = "Inconclusive{where}: the runs vary too much to compare {setup} with {base}."
 _UNKNOWN_ABOVE = 10.0  # times the low end of what may be: a range that tells nothing
-# setups beside the baseline; of more only those are told of which something is not known
-_NUM_TOLD = 2
-_NUM_FAILED = 4  # reasons of failures that are told; the table marks all
+_MORE_RUNS = "Try more rounds (--repeats) or longer runs (--seconds)."
+# setups beside the baseline; of more only those have a sentence of which something is not known
+_NUM_DESCRIBED = 2
+_NUM_FAILED = 4  # reasons of failures that have a sentence; the table marks all
+
+
+class _Place(NamedTuple):
+    """A row, and the speed-up of a setup there."""
+
+    row: Row
+    speedup: Speedup
 
 
 def find_verdict(comparison: Comparison) -> tuple[str, ...]:
@@ -41,12 +50,12 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     if comparison.setups[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
     others = [setup for setup in comparison.setups if setup != comparison.baseline]
-    told = list(which_to_use(comparison, names))
-    found = [*machine_sentences(comparison), *_unequal(comparison), *told]
-    is_told = bool(told) and len(others) > _NUM_TOLD
+    uses = which_to_use(comparison, names)
+    sentences = [*machine_sentences(comparison), *_unequal(comparison), *uses]
+    only_open = bool(uses) and len(others) > _NUM_DESCRIBED
     for setup in others:
-        found += _of_setup(comparison, setup, names, scaling, only_open=is_told)
-    return (*found, *_missing(comparison, names), *_advice(comparison))
+        sentences += _of_setup(comparison, setup, names, scaling, only_open=only_open)
+    return (*sentences, *_missing(comparison, names), *_advice(comparison))
 
 
 def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, str]:
@@ -55,13 +64,9 @@ def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, st
     By number of devices, backend or label, whatever they differ in.
     """
     if scaling is None:
-        runs = [
-            (setup, entry.runs)
-            for row in comparison.rows
-            for setup, entry in row.entries.items()
-            if entry.runs
-        ]
-        return name_setups(comparison.setups, {setup: own[0].backend for setup, own in runs})
+        entries = [entry for entry in comparison.all_entries() if entry.runs]
+        backends = {entry.setup: entry.runs[0].backend for entry in entries}
+        return name_setups(comparison.setups, backends)
     noun = "replica" if scaling.has_replicas else "device"
     names = {setup: setup for setup in comparison.setups}
     for point in scaling.points:
@@ -70,28 +75,36 @@ def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, st
     return names
 
 
+def _list_speedups(comparison: Comparison, setup: str) -> list[_Place]:
+    """Returns the rows where a setup has a speed-up, with it."""
+    pairs = [(row, row.entries[setup].speedup) for row in comparison.rows]
+    return [_Place(row, speedup) for row, speedup in pairs if speedup]
+
+
+def _where(places: Sequence[_Place], comparison: Comparison) -> str:
+    return describe_where([row for row, _ in places], comparison)
+
+
 def _by_chance(comparison: Comparison) -> str:
     """Says what differs where every setup was compared with itself."""
-    found = [
-        (row, one) for row in comparison.rows if (one := row.entries[comparison.setups[1]].speedup)
-    ]
-    if not (known := [(row, one) for row, one in found if one.low is not None]):
+    speedups = _list_speedups(comparison, comparison.setups[1])
+    judged = [place for place in speedups if place.speedup.low is not None]
+    if not judged:
         return "Not judged: two rounds are needed (--repeats 3)."
-    row, most = max(known, key=lambda place: abs(math.log(place[1].ratio)))
-    text = (
-        f"Largest difference by chance: {describe_ratio(most)}{describe_where([row], comparison)}."
-    )
-    if wrong := [row for row, one in known if one.judgement in ("faster", "slower")]:
-        text += f" Judged different from itself{describe_where(wrong, comparison)}."
+    largest = max(judged, key=lambda place: abs(math.log(place.speedup.ratio)))
+    where = _where([largest], comparison)
+    sentences = [f"Largest difference by chance: {describe_ratio(largest.speedup)}{where}."]
+    wrong = [place for place in judged if place.speedup.judgement in ("faster", "slower")]
+    if wrong:
+        sentences.append(f"Judged different from itself{_where(wrong, comparison)}.")
     else:
-        row, noisiest = max(known, key=lambda place: place[1].noise_limit or 0.0)
-        where = describe_where([row], comparison) if len(known) > 1 else ""
-        text += (
-            " Such runs do not show differences below"
-            f" {format_share(noisiest.noise_limit or 0.0)}{where}."
-        )
-    is_noisy = any(one.is_too_noisy for _, one in known)
-    return f"{text} Try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
+        noisiest = max(judged, key=lambda place: place.speedup.noise_limit or 0.0)
+        limit = format_share(noisiest.speedup.noise_limit or 0.0)
+        where = _where([noisiest], comparison) if len(judged) > 1 else ""
+        sentences.append(f"Such runs do not show differences below {limit}{where}.")
+    if any(speedup.is_too_noisy for _, speedup in judged):
+        sentences.append(_MORE_RUNS)
+    return " ".join(sentences)
 
 
 def _of_setup(
@@ -104,96 +117,127 @@ def _of_setup(
 ) -> Iterator[str]:
     """Yields what was found of a setup beside the baseline, a sentence a finding.
 
-    Nothing if all of it is told.
+    With `only_open`, nothing of a setup that is faster or slower wherever it was compared.
     """
-    known = [(row, one) for row in comparison.rows if (one := row.entries[setup].speedup)]
-    hints = [
-        (row, one) for row, one in known if one.is_suggested
-    ]  # whose own interval says more than the table
-    found = {
-        name: [place for place in known if place[1].finding == name and place not in hints]
-        for name in _TEMPLATES
-    }
-    unclear = [places for name, places in found.items() if name not in ("faster", "slower")]
-    if only_open and not hints and not any(unclear):
+    hints: list[_Place] = []  # whose own interval says more than the table
+    findings: dict[Finding, list[_Place]] = {finding: [] for finding in _TEMPLATES}
+    for place in _list_speedups(comparison, setup):
+        if place.speedup.is_suggested:
+            hints.append(place)
+        else:
+            findings[place.speedup.finding].append(place)
+    unclear = [places for name, places in findings.items() if name not in ("faster", "slower")]
+    if only_open and not any([hints, *unclear]):
         return
-    is_several = names[setup][:1].isdigit() and names[setup][:2] != "1 "  # "2 replicas"
+    # Beside one device, all others are called by a number of devices: "2 replicas".
+    is_plural = scaling is not None
+    words = {
+        "setup": names[setup],
+        "verb": "are" if is_plural else "is",
+        "base": names[comparison.baseline],
+    }
     efficiency = scaling.describe_efficiency(setup) if scaling else ""
-    for name, places in found.items():
-        if not places:
-            continue
-        low = min(one.low or 0.0 for _, one in places)
-        high = max(one.high or 0.0 for _, one in places)
-        is_unknown = name == "too noisy to tell" and high > _UNKNOWN_ABOVE * low
-        sentence = (_UNKNOWN if is_unknown else _TEMPLATES[name]).format(
-            setup=names[setup],
-            verb="are" if is_several else "is",
-            base=names[comparison.baseline],
-            where=describe_where([row for row, _ in places], comparison),
-            ratio=_ratios([one for _, one in places]) + efficiency,
-            open=f"{low:.2f}x to {high:.2f}x",
-        )
-        slowest = min(places, key=lambda place: place[1].ratio)[0]
-        yield sentence + (_describe_cause(slowest.entries[setup]) if name == "slower" else "")
+    for finding, places in findings.items():
+        if places:
+            where = _where(places, comparison)
+            sentence = _describe_finding(finding, places, words, where, efficiency)
+            cause = _describe_cause(places, setup) if finding == "slower" else ""
+            yield f"{sentence}{cause}"
     if hints:
-        where = describe_where([row for row, _ in hints], comparison)
-        family = max(one.num_family for _, one in hints)
-        ratio = _ratios([one for _, one in hints])
-        yield (
-            f"{names[setup]} may differ{where}: {ratio}, not significant among {family}"
-            " comparisons."
-        )
+        yield _describe_hints(hints, names[setup], _where(hints, comparison))
 
 
-def _describe_cause(entry: Entry) -> str:
-    """Returns what was measured that makes a setup slower: a sentence after a blank.
+def _describe_finding(
+    finding: Finding,
+    places: Sequence[_Place],
+    words: Mapping[str, str],
+    where: str,
+    efficiency: str,
+) -> str:
+    """Returns the sentence of a finding at some configurations.
 
-    "" where nothing is known.
+    Args:
+        finding: Any but a hint.
+        places: The configurations, and the speed-ups there.
+        words: Of the templates: setup, verb and base.
+        where: The configurations in words.
+        efficiency: Of a setup of several devices, in words.
     """
+    speedups = [speedup for _, speedup in places]
+    low = min(speedup.low or 0.0 for speedup in speedups)
+    high = max(speedup.high or 0.0 for speedup in speedups)
+    template = _TEMPLATES[finding]
+    if finding == "too noisy to tell" and high > _UNKNOWN_ABOVE * low:
+        template = _UNKNOWN
+    ratio = f"{_ratios(speedups)}{efficiency}"
+    return template.format(**words, where=where, ratio=ratio, open=f"{low:.2f}x to {high:.2f}x")
+
+
+def _describe_hints(hints: Sequence[_Place], name: str, where: str) -> str:
+    speedups = [speedup for _, speedup in hints]
+    num_family = max(speedup.num_family for speedup in speedups)
+    return (
+        f"{name} may differ{where}: {_ratios(speedups)}, not significant among {num_family}"
+        " comparisons."
+    )
+
+
+def _describe_cause(places: Sequence[_Place], setup: str) -> str:
+    """Returns what was measured that makes a setup slower, where it is the slowest.
+
+    A sentence after a blank; "" where nothing is known.
+    """
+    slowest, _ = min(places, key=lambda place: place.speedup.ratio)
+    entry = slowest.entries[setup]
     share = entry.input_share
-    collectives = entry.transfer_share
-    if (
-        share is not None and 1 / MIN_HEADROOM < share <= 1
-    ):  # more than the step it is part of tells nothing
+    # A part that takes longer than the whole step explains nothing.
+    if share is not None and 1 / MIN_HEADROOM < share <= 1:
         return f" The input pipeline alone takes {100 * share:.0f} % of a step."
-    return f" Communication takes {100 * collectives:.0f} % of a step." if collectives else ""
+    if entry.transfer_share:
+        return f" Communication takes {100 * entry.transfer_share:.0f} % of a step."
+    return ""
 
 
 def _advice(comparison: Comparison) -> Iterator[str]:
     """Yields what would tell more, where something is open that no planned run is going to tell."""
-    speedups = [
-        entry.speedup for row in comparison.rows for entry in row.entries.values() if entry.speedup
-    ]
-    is_going_on = any(
-        entry.outcome == "MISSING" for row in comparison.rows for entry in row.entries.values()
-    )
+    entries = comparison.all_entries()
+    speedups = [entry.speedup for entry in entries if entry.speedup]
+    is_going_on = any(entry.outcome == "MISSING" for entry in entries)
     if is_going_on or spans_machines(comparison):
         return
-    if any(one.is_too_noisy or one.is_suggested for one in speedups):
-        yield "Try more rounds (--repeats) or longer runs (--seconds)."
-    elif any(one.judgement == "not judged" for one in speedups):
+    if any(speedup.is_too_noisy or speedup.is_suggested for speedup in speedups):
+        yield _MORE_RUNS
+    elif any(speedup.judgement == "not judged" for speedup in speedups):
         yield "Try --repeats 3."
 
 
 def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Says which configurations failed and why; of those that were not reached, how many."""
-    places = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
-    unreached = [entry for _, entry in places if entry.outcome == "MISSING"]
+    unreached = []
     failed: dict[tuple[str, str, str], list[Row]] = {}
-    for row, entry in places:
-        if entry.outcome not in ("FINISHED", "MISSING"):
-            failed.setdefault((entry.setup, entry.outcome, entry.reason.rstrip(".")), []).append(
-                row
-            )
-    for (setup, outcome, reason), rows in list(failed.items())[:_NUM_FAILED]:
+    for row in comparison.rows:
+        for entry in row.entries.values():
+            if entry.outcome == "MISSING":
+                unreached.append(entry)
+            elif entry.outcome != "FINISHED":
+                failure = (entry.setup, entry.outcome, entry.reason.rstrip("."))
+                failed.setdefault(failure, []).append(row)
+    failures = list(failed.items())
+    for (setup, outcome, reason), rows in failures[:_NUM_FAILED]:
         yield f"{names[setup]} failed{describe_where(rows, comparison)}: {outcome}, {reason}."
-    if num := sum(len(rows) for rows in list(failed.values())[_NUM_FAILED:]):
-        yield f"{count(num, 'more result')} failed."
+    num_more = sum(len(rows) for _, rows in failures[_NUM_FAILED:])
+    if num_more:
+        yield f"{count(num_more, 'more result')} failed."
     if unreached:
-        never = sum(entry.speed is None for entry in unreached)
-        told = [f"{never} without runs"] * (never > 0)
-        told += [f"{len(unreached) - never} with fewer than planned"] * (never < len(unreached))
-        yield f"Incomplete: of {count(len(places), 'result')}, {join_words(told)}."
+        num_results = len(comparison.all_entries())
+        without_runs = sum(entry.speed is None for entry in unreached)
+        with_fewer = len(unreached) - without_runs
+        parts = []
+        if without_runs:
+            parts.append(f"{without_runs} without runs")
+        if with_fewer:
+            parts.append(f"{with_fewer} with fewer than planned")
+        yield f"Incomplete: of {count(num_results, 'result')}, {join_words(parts)}."
 
 
 def find_caveats(comparison: Comparison) -> Iterator[str]:
@@ -216,11 +260,12 @@ def find_caveats(comparison: Comparison) -> Iterator[str]:
             " own way."
         )
     yield from machine_caveats(comparison)
-    if num := sum(len(entry.left_out) for row in comparison.rows for entry in row.entries.values()):
+    num_left_out = sum(len(entry.left_out) for entry in comparison.all_entries())
+    if num_left_out:
         yield (
-            f"{count(num, 'run')} left out: another machine than most of the configuration, or"
-            " other versions, settings or network than the newest. Compare with `tfbench diff RUN"
-            " RUN`."
+            f"{count(num_left_out, 'run')} left out: another machine than most of the"
+            " configuration, or other versions, settings or network than the newest. Compare with"
+            " `tfbench diff RUN RUN`."
         )
 
 
@@ -229,33 +274,27 @@ def _unequal(comparison: Comparison, *, is_compared: bool = False) -> Iterator[s
 
     Such setups are not compared, or with `is_compared` they nevertheless are.
     """
-    entries = [
-        entry
-        for row in comparison.rows
-        for entry in row.entries.values()
-        if bool(entry.speedup) is is_compared
-    ]
-    names = sorted({difference.name for entry in entries for difference in entry.unequal})
+    names = set[str]()
+    for entry in comparison.all_entries():
+        if bool(entry.speedup) is is_compared:
+            names.update(difference.name for difference in entry.unequal)
     if names:
-        yield (
-            f"{'Compared although' if is_compared else 'Not comparable:'} setups differ in"
-            f" {join_words(names)}."
-        )
+        start = "Compared although" if is_compared else "Not comparable:"
+        yield f"{start} setups differ in {join_words(sorted(names))}."
 
 
-def _ratios(found: Sequence[Speedup]) -> str:
+def _ratios(speedups: Sequence[Speedup]) -> str:
     """Returns the ratios of one configuration, of two, or the range of several.
 
     They read "0.68x [0.59, 0.77]", "0.67x and 0.50x", and "0.50x to 0.67x".
     """
-    if len(found) == 1:
-        return describe_ratio(found[0])
-    shown = [
-        f"{one.ratio:.2f}x"
-        for one in (found if len(found) == 2 else sorted(found, key=lambda one: one.ratio))
-    ]
-    return (
-        shown[0]
-        if shown[0] == shown[-1]
-        else f"{shown[0]} {'and' if len(found) == 2 else 'to'} {shown[-1]}"
-    )
+    if len(speedups) == 1:
+        return describe_ratio(speedups[0])
+    ratios = [speedup.ratio for speedup in speedups]
+    link = "and"
+    if len(ratios) > 2:
+        ratios.sort()
+        link = "to"
+    first = f"{ratios[0]:.2f}x"
+    last = f"{ratios[-1]:.2f}x"
+    return first if first == last else f"{first} {link} {last}"

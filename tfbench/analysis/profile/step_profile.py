@@ -1,7 +1,4 @@
-"""What a step's profile comes to: phases, layers, what limits them, and the bottleneck.
-
-Times in seconds per step.
-"""
+"""Where a step's time goes, in seconds: phases, layers, what limits them, and the bottleneck."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,9 +64,7 @@ class LayerTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PhaseCheck:
-    """What a trace found in a phase: operations of layers, loss and optimizer; work without a name.
-
-    Nothing at work.
+    """What a trace found in a phase: named operations, work without a name, and nothing at work.
 
     These add up to the call, whatever the trace holds: that their sum is the phase says that calls
     are alike, and `named_share` whether the trace is whole.
@@ -158,20 +153,19 @@ class StepProfile:
         def part(name: str, seconds: float, *of_layer: str) -> StepPart:
             return StepPart(name, seconds, seconds / self.full_seconds, *of_layer)
 
-        told_apart = [check.phase for check in self.checks]
-        yield from (
-            part(phase.name, phase.seconds) for phase in self.phases if phase.name not in told_apart
-        )
+        checked = [check.phase for check in self.checks]
+        for phase in self.phases:
+            if phase.name not in checked:
+                yield part(phase.name, phase.seconds)
         # It holds a step up for no longer than it takes for a batch with all cores to itself.
         yield part(PIPELINE, min(-self.difference_seconds, self.pipeline_seconds or 0.0))
         for check in self.checks:
             yield part(f"{HOST_OVERHEAD} of {check.phase}", check.overhead_seconds)
             yield part(f"{UNNAMED} of {check.phase}", check.unnamed_seconds or 0.0)
-        yield from (
-            part(f"{direction} of the {LOSS}", seconds)
-            for direction, seconds in self.loss_seconds.items()
-        )
+        for direction, seconds in self.loss_seconds.items():
+            yield part(f"{direction} of the {LOSS}", seconds)
         yield part("optimizer", self.optimizer_seconds or 0.0)
         for layer in self.layers:
-            for direction, work in zip(DIRECTIONS, (layer.forward, layer.backward), strict=True):
-                yield part(f"{direction} of {layer.name}", work.seconds, layer.name, layer.kind)
+            name = layer.name
+            yield part(f"forward of {name}", layer.forward.seconds, name, layer.kind)
+            yield part(f"backward of {name}", layer.backward.seconds, name, layer.kind)

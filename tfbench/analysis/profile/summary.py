@@ -1,6 +1,4 @@
-"""From the readings of a profile to where a step's time goes.
-
-Its phases, how sure each is, and its layers.
+"""Computes where a step's time goes from the readings of a profile: phases, their errors, layers.
 
 A phase is the difference of two functions of which one does all that the other does, and more:
 dispatch, forward, forward and backward, the whole step. That way their sum is the step whatever the
@@ -27,10 +25,12 @@ means.
 """
 
 import dataclasses
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.intervals import t_quantile
 from tfbench.analysis.profile.step_profile import (
@@ -45,13 +45,14 @@ from tfbench.analysis.profile.step_profile import (
     Work,
 )
 from tfbench.analysis.run.warnings import find_peak
-from tfbench.records.profile import CALLS, PHASES, ProfiledLayer, ProfileRound
+from tfbench.records.profile import PHASES, ProfiledLayer, ProfileRound, TracedCall
 from tfbench.records.run import RunResult
 
 KEPT_ROUNDS = 0.8
 _FEWEST_ROUNDS = 3
 
-Read = Callable[[dict[str, float]], float]
+Seconds = dict[str, float]  # by function, or by part of a step
+Read = Callable[[Seconds], float]
 
 
 def summarize_profile(result: RunResult) -> StepProfile | None:
@@ -63,29 +64,36 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
     rounds = kept.rounds
     phases = tuple(find_phases(kept))
     parts = typical_parts(rounds) if profile.layers else {}
-    peaks = Peaks(
-        find_peak(result.peak_checks),
-        profile.bandwidth.bytes_per_second if profile.bandwidth else None,
-    )
+    bandwidth = profile.bandwidth.bytes_per_second if profile.bandwidth else None
+    peaks = Peaks(find_peak(result.peak_checks), bandwidth)
     batch = result.placement.global_batch_size if result.placement else None
-    full_seconds = kept.mean(lambda seconds: seconds["full"])
-    pipeline = [one.seconds["pipeline"] for one in rounds if "pipeline" in one.seconds]
+    full_seconds = kept.mean(itemgetter("full"))
+    pipeline = [
+        profile_round.seconds["pipeline"]
+        for profile_round in rounds
+        if "pipeline" in profile_round.seconds
+    ]
+    calls: list[TracedCall] = []
+    for profile_round in rounds:
+        calls += profile_round.traced.values()
+    knows_unnamed = all(call.active_seconds is not None for call in calls)
+    layers = profile.layers if parts else ()
+    directions = DIRECTIONS if parts else ()
+    checks = check_phases(rounds, phases, parts, knows_unnamed=knows_unnamed) if parts else ()
     return StepProfile(
         num_rounds=len(rounds),
         num_slow_rounds=len(profile.rounds) - len(rounds),
         phases=phases,
         full_seconds=full_seconds,
-        full_half_width=kept.half_width(lambda seconds: seconds["full"]),
+        full_half_width=kept.half_width(itemgetter("full")),
         # The phases add up to Keras's own step on batches at hand, and to taking one.
         difference_half_width=kept.half_width(lambda seconds: seconds["keras"] - seconds["full"]),
         pipeline_seconds=statistics.fmean(pipeline) if pipeline else None,
-        layers=tuple(
-            time_layer(one, parts, full_seconds, batch, peaks) for one in profile.layers if parts
-        ),
-        loss_seconds={one: parts.get(f"{one}/{LOSS}", 0.0) for one in DIRECTIONS} if parts else {},
+        layers=tuple(time_layer(layer, parts, full_seconds, batch, peaks) for layer in layers),
+        loss_seconds={direction: parts.get(f"{direction}/{LOSS}", 0.0) for direction in directions},
         optimizer_seconds=parts.get("update"),
-        checks=tuple(check_phases(rounds, phases, parts)) if parts else (),
-        on_device=any(call.on_device for one in rounds for call in one.traced.values()),
+        checks=tuple(checks),
+        on_device=any(call.on_device for call in calls),
         peak_flops_per_second=peaks.flops_per_second,
         bytes_per_second=peaks.bytes_per_second,
         steps_per_epoch=result.steps_per_epoch,
@@ -100,28 +108,31 @@ class KeptRounds:
     """
 
     def __init__(self, rounds: Sequence[ProfileRound]) -> None:
-        num = max(min(len(rounds), _FEWEST_ROUNDS), round(KEPT_ROUNDS * len(rounds)))
+        num_kept = max(min(len(rounds), _FEWEST_ROUNDS), round(KEPT_ROUNDS * len(rounds)))
         self._all = rounds
-        self._totals = [sum(one.seconds.values()) for one in rounds]
-        kept = set(sorted(range(len(rounds)), key=self._totals.__getitem__)[:num])
+        self._totals = [sum(profile_round.seconds.values()) for profile_round in rounds]
+        fastest_first = sorted(range(len(rounds)), key=self._totals.__getitem__)
+        kept = set(fastest_first[:num_kept])
         self._is_kept = [index in kept for index in range(len(rounds))]
-        self.rounds = [one for one, is_kept in zip(rounds, self._is_kept, strict=True) if is_kept]
+        self.rounds = list(itertools.compress(rounds, self._is_kept))
 
     def mean(self, read: Read) -> float:
         """Returns the mean of a figure of the rounds that are kept."""
-        return statistics.fmean(read(one.seconds) for one in self.rounds)
+        return statistics.fmean(read(profile_round.seconds) for profile_round in self.rounds)
 
     def half_width(self, read: Read) -> float | None:
         """Returns half the 95 % interval of such a mean.
 
         None for fewer than two rounds that are kept.
         """
-        if len(self.rounds) < 2:
+        num_kept = len(self.rounds)
+        if num_kept < 2:
             return None
-        values = [read(one.seconds) for one in self._all]
+        values = [read(profile_round.seconds) for profile_round in self._all]
         mean = self.mean(read)
-        share = len(self.rounds) / len(self._all)
+        share = num_kept / len(self._all)
         above = self._value_at_bound(values) - mean
+        # Whether a round is kept counts as 1 or 0, as in the formula above.
         influences = [
             ((value - mean) * is_kept - above * (is_kept - share)) / share
             for value, is_kept in zip(values, self._is_kept, strict=True)
@@ -129,47 +140,46 @@ class KeptRounds:
         # A round that was left out counts for where it stands, not for how slow it was: no more is
         # known of it.
         error = math.hypot(*influences) / len(values)
-        error *= math.sqrt(len(self.rounds) / (len(self.rounds) - 1))
-        return t_quantile(len(self.rounds) - 1) * error
+        error *= math.sqrt(num_kept / (num_kept - 1))
+        return t_quantile(num_kept - 1) * error
 
     def _value_at_bound(self, values: Sequence[float]) -> float:
         """Returns a figure's value in a round as long as the longest one kept.
 
         It is read off a straight line through the rounds that are kept.
         """
-        kept = [index for index, is_kept in enumerate(self._is_kept) if is_kept]
-        totals, own = ([all_of[index] for index in kept] for all_of in (self._totals, values))
+        totals = list(itertools.compress(self._totals, self._is_kept))
+        kept_values = list(itertools.compress(values, self._is_kept))
         if min(totals) == max(totals):
-            return statistics.fmean(own)
-        slope, intercept = statistics.linear_regression(totals, own)
+            return statistics.fmean(kept_values)
+        slope, intercept = statistics.linear_regression(totals, kept_values)
         return intercept + slope * max(totals)
 
 
 def find_phases(kept: KeptRounds) -> Iterator[Phase]:
     """Yields the phases of a step, in its order."""
-    dispatch, forward, backward, update = CALLS
 
-    def loop(seconds: dict[str, float]) -> float:
+    def loop(seconds: Seconds) -> float:
         """What Keras's own step takes beyond the update; it takes its batches itself."""
-        return seconds["keras"] - seconds[update] - (seconds["take"] - seconds[dispatch])
+        return seconds["keras"] - seconds["update"] - (seconds["take"] - seconds["dispatch"])
 
-    yield _phase("input", kept, lambda s: s["take"] - s[dispatch])
-    yield _phase(dispatch, kept, lambda s: s[dispatch])
-    yield _phase(forward, kept, lambda s: s[forward] - s[dispatch])
-    yield _phase(backward, kept, lambda s: s[backward] - s[forward])
-    yield _phase(update, kept, lambda s: s[update] - s[backward])
+    yield _phase("input", kept, lambda seconds: seconds["take"] - seconds["dispatch"])
+    yield _phase("dispatch", kept, itemgetter("dispatch"))
+    yield _phase("forward", kept, lambda seconds: seconds["forward"] - seconds["dispatch"])
+    yield _phase("backward", kept, lambda seconds: seconds["backward"] - seconds["forward"])
+    yield _phase("update", kept, lambda seconds: seconds["update"] - seconds["backward"])
     yield _phase(KERAS_LOOP, kept, loop)
 
 
 def _phase(name: str, kept: KeptRounds, read: Read) -> Phase:
-    seconds = kept.mean(read)
+    mean = kept.mean(read)
     half = kept.half_width(read)
     return Phase(
         name=name,
-        seconds=seconds,
-        low=None if half is None else seconds - half,
-        high=None if half is None else seconds + half,
-        share=seconds / kept.mean(lambda one: one["full"]),
+        seconds=mean,
+        low=None if half is None else mean - half,
+        high=None if half is None else mean + half,
+        share=mean / kept.mean(itemgetter("full")),
     )
 
 
@@ -180,52 +190,53 @@ class Peaks(NamedTuple):
     bytes_per_second: float | None  # that memory can move
 
 
-def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
+def typical_parts(rounds: Sequence[ProfileRound]) -> Seconds:
     """Returns for each part of a step how long its operations run."""
-    by_round = [_find_parts(scale_parts(one)) for one in rounds if one.traced]
-    names = dict.fromkeys(name for parts in by_round for name in parts)
-    return {name: statistics.fmean(parts.get(name, 0.0) for parts in by_round) for name in names}
+    values: dict[str, list[float]] = {}
+    traced = [profile_round for profile_round in rounds if profile_round.traced]
+    for profile_round in traced:
+        for name, seconds in _find_parts(scale_parts(profile_round)).items():
+            values.setdefault(name, []).append(seconds)
+    # A round that lacks a part has 0 s of it.
+    return {name: math.fsum(seconds) / len(traced) for name, seconds in values.items()}
 
 
-def scale_parts(one: ProfileRound) -> dict[str, dict[str, float]]:
-    """Returns how long the parts of a round's functions take without a trace.
-
-    They are the functions that were traced.
-    """
-    return {
-        call: {name: seconds * _scale(one, call) for name, seconds in traced.parts.items()}
-        for call, traced in one.traced.items()
-    }
+def scale_parts(profile_round: ProfileRound) -> dict[str, Seconds]:
+    """Returns how long the parts of each traced function of a round take without a trace."""
+    scaled = {}
+    for call, traced in profile_round.traced.items():
+        scale = _scale(profile_round, call)
+        scaled[call] = {name: seconds * scale for name, seconds in traced.parts.items()}
+    return scaled
 
 
-def _scale(one: ProfileRound, call: str) -> float:
-    """Returns what times of a traced call are multiplied with.
+def _scale(profile_round: ProfileRound, call: str) -> float:
+    """Returns the factor from the times of a traced call to those without a trace."""
+    traced = profile_round.traced[call]
+    if traced.on_device:  # a GPU is not slowed by what the host writes down
+        return 1.0
+    return profile_round.seconds[call] / traced.seconds
 
-    A GPU is not slowed by what the host writes down.
-    """
-    return 1.0 if one.traced[call].on_device else one.seconds[call] / one.traced[call].seconds
 
-
-def _find_parts(scaled: dict[str, dict[str, float]]) -> dict[str, float]:
+def _find_parts(scaled: dict[str, Seconds]) -> Seconds:
     """Returns each part's time where nothing of a later phase runs beside it.
 
     Where that is so twice, it is the mean.
 
     Operations of the update would slow those of the passes down, which is a cost of the update.
     """
-    _, forward, backward, update = CALLS
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for call, parts in scaled.items():
         for name, seconds in parts.items():
-            is_of_update = name.partition("/")[0] not in (forward, backward)
-            if (call == update) == is_of_update:
-                found.setdefault(name, []).append(seconds)
-    return {name: statistics.fmean(values) for name, values in found.items()}
+            is_of_update = name.partition("/")[0] not in DIRECTIONS
+            if (call == "update") == is_of_update:
+                values.setdefault(name, []).append(seconds)
+    return {name: statistics.fmean(seconds) for name, seconds in values.items()}
 
 
 def time_layer(
     layer: ProfiledLayer,
-    parts: dict[str, float],
+    parts: Seconds,
     full_seconds: float,
     batch: int | None,
     peaks: Peaks,
@@ -241,8 +252,11 @@ def time_layer(
     """
 
     def judge(direction: str, flops_per_sample: int | None, num_bytes: int | None) -> Work:
-        flops = flops_per_sample * batch if flops_per_sample is not None and batch else None
-        return _judge(parts.get(f"{direction}/{layer.index}", 0.0), flops, num_bytes, peaks)
+        seconds = parts.get(f"{direction}/{layer.index}", 0.0)
+        flops = None
+        if flops_per_sample is not None and batch:
+            flops = flops_per_sample * batch
+        return _judge(seconds, flops, num_bytes, peaks)
 
     forward = judge("forward", layer.flops_per_sample, layer.forward_bytes)
     backward = judge("backward", layer.gradient_flops_per_sample, layer.backward_bytes)
@@ -269,64 +283,56 @@ def _judge(seconds: float, flops: int | None, num_bytes: int | None, peaks: Peak
     arithmetic = flops / peaks.flops_per_second
     memory = num_bytes / peaks.bytes_per_second
     share = max(arithmetic, memory) / seconds
+    bound: Literal["arithmetic", "memory"] | None = None
+    if share >= LEAST_ROOF_SHARE:
+        bound = "arithmetic" if arithmetic >= memory else "memory"
     return dataclasses.replace(
         work,
-        bound=(
-            None if share < LEAST_ROOF_SHARE else "arithmetic" if arithmetic >= memory else "memory"
-        ),
+        bound=bound,
         roof_share=share if share <= 1 else None,
         exceeds_peak=share > 1,
     )
 
 
 def check_phases(
-    rounds: Sequence[ProfileRound], phases: Sequence[Phase], parts: dict[str, float]
+    rounds: Sequence[ProfileRound], phases: Sequence[Phase], parts: Seconds, *, knows_unnamed: bool
 ) -> Iterator[PhaseCheck]:
-    """Yields what the traces tell of each phase: of a function, less that of the one before."""
-    traced = [one for one in rounds if one.traced]
-    rest = [_find_rest(one) for one in traced]
-    tells_unnamed = all(
-        call.active_seconds is not None for one in traced for call in one.traced.values()
-    )
+    """Yields what the traces show of each phase: of a function, less that of the one before."""
+    traced = [profile_round for profile_round in rounds if profile_round.traced]
+    rests = [_find_rest(profile_round) for profile_round in traced]
     seconds_of = {phase.name: phase.seconds for phase in phases}
-    before = CALLS[0]
+    before = "dispatch"
     for name in PHASES:
-        if name not in seconds_of:
-            continue
-        operations = sum(
-            seconds for part, seconds in parts.items() if part.partition("/")[0] == name
-        )
+        operations = _sum_parts(parts, (name,))
+        slowdown = 0.0
         if name == "update":
             operations += parts.get("other", 0.0)
+            slowdown = statistics.fmean(map(_slowdown_seconds, traced))
+        unnamed = None
+        if knows_unnamed:
+            unnamed = statistics.fmean(rest[name].unnamed - rest[before].unnamed for rest in rests)
         yield PhaseCheck(
             phase=name,
             operations_seconds=operations,
-            unnamed_seconds=(
-                statistics.fmean(one[name].unnamed - one[before].unnamed for one in rest)
-                if tells_unnamed
-                else None
+            unnamed_seconds=unnamed,
+            overhead_seconds=statistics.fmean(
+                rest[name].idle - rest[before].idle for rest in rests
             ),
-            overhead_seconds=statistics.fmean(one[name].idle - one[before].idle for one in rest),
             phase_seconds=seconds_of[name],
-            slowdown_seconds=(
-                statistics.fmean(map(_slowdown_seconds, traced)) if name == "update" else 0.0
-            ),
+            slowdown_seconds=slowdown,
         )
         before = name
 
 
-def _slowdown_seconds(one: ProfileRound) -> float:
+def _sum_parts(parts: Seconds, phases: Sequence[str]) -> float:
+    """Returns the seconds of the parts that belong to some phases."""
+    return sum(seconds for name, seconds in parts.items() if name.partition("/")[0] in phases)
+
+
+def _slowdown_seconds(profile_round: ProfileRound) -> float:
     """Returns by how much operations of the passes take longer beside those of the update."""
-    scaled = scale_parts(one)
-    with_update, without = (
-        sum(
-            seconds
-            for name, seconds in scaled[call].items()
-            if name.partition("/")[0] in DIRECTIONS
-        )
-        for call in ("update", "backward")
-    )
-    return with_update - without
+    scaled = scale_parts(profile_round)
+    return _sum_parts(scaled["update"], DIRECTIONS) - _sum_parts(scaled["backward"], DIRECTIONS)
 
 
 class _Rest(NamedTuple):
@@ -336,11 +342,12 @@ class _Rest(NamedTuple):
     unnamed: float  # something was, that the trace does not name
 
 
-def _find_rest(one: ProfileRound) -> dict[str, _Rest]:
-    found = {CALLS[0]: _Rest(one.seconds[CALLS[0]], 0.0)}
-    for call, traced in one.traced.items():
+def _find_rest(profile_round: ProfileRound) -> dict[str, _Rest]:
+    rests = {"dispatch": _Rest(profile_round.seconds["dispatch"], 0.0)}
+    for call, traced in profile_round.traced.items():
+        scale = _scale(profile_round, call)
         named = sum(traced.parts.values())
-        scale = _scale(one, call)
-        active = named if traced.active_seconds is None else max(named, traced.active_seconds)
-        found[call] = _Rest(one.seconds[call] - active * scale, (active - named) * scale)
-    return found
+        active = max(named, traced.active_seconds or 0.0)
+        idle = profile_round.seconds[call] - active * scale
+        rests[call] = _Rest(idle, (active - named) * scale)
+    return rests

@@ -65,18 +65,19 @@ def compute_cost(result: RunResult) -> Cost | None:
     if config.price_per_hour is None or result.ended_at is None:
         return None
     hours = _seconds_until(result.ended_at, result) / SECONDS_PER_HOUR
-    epochs = [
-        epoch.epoch_seconds + (epoch.validation_seconds or 0.0) for epoch in result.whole_epochs
+    times = [
+        record.epoch_seconds + (record.validation_seconds or 0.0) for record in result.whole_epochs
     ]
+    epoch = None
+    if times:
+        epoch = statistics.fmean(times) / SECONDS_PER_HOUR * config.price_per_hour
     return Cost(
         currency=config.currency,
         instance=config.instance,
         price_per_hour=config.price_per_hour,
         hours=hours,
         machine=hours * config.price_per_hour,
-        epoch=(
-            statistics.fmean(epochs) / SECONDS_PER_HOUR * config.price_per_hour if epochs else None
-        ),
+        epoch=epoch,
         target=_find_target(result, config.price_per_hour),
     )
 
@@ -88,10 +89,9 @@ def _seconds_until(time: float, result: RunResult) -> float:
 def _find_target(result: RunResult, price_per_hour: float) -> Target | None:
     """Returns the accuracy that a run is to reach, and when it did.
 
-    None without one, or if nothing was validated.
-
-    It is what is expected of real data, else what training stops at. It is not known of a run that
-    goes on from a checkpoint: another run went a part of the way.
+    It is what is expected of real data, else what training stops at. None: there is no such
+    accuracy, nothing was validated, or the run goes on from a checkpoint: another run went a part
+    of the way.
     """
     recipe = result.request.recipe
     expected = None if result.is_synthetic else recipe.expect.target_accuracy
@@ -102,7 +102,6 @@ def _find_target(result: RunResult, price_per_hour: float) -> Target | None:
     for record in validated:
         if reaches(record.val_accuracy, wanted):
             seconds = _seconds_until(record.finished_at, result)
-            return Target(
-                wanted, record.epoch, seconds, seconds / SECONDS_PER_HOUR * price_per_hour
-            )
+            machine = seconds / SECONDS_PER_HOUR * price_per_hour
+            return Target(wanted, record.epoch, seconds, machine)
     return Target(wanted)

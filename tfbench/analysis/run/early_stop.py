@@ -18,23 +18,25 @@ def find_stop_reason(training: TrainingConfig, epochs: Sequence[EpochRecord]) ->
     """
     last = epochs[-1]
     target = training.stop_at_val_accuracy
-    threshold = training.stop_below_error_change
     if target is not None and reaches(last.val_accuracy, target):
         return (
             f"val_accuracy {last.val_accuracy:.4f} reached training.stop_at_val_accuracy ="
             f" {target:g}"
         )
-    errors = [error for record in epochs[-2:] if (error := _training_error(record)) is not None]
-    if (
-        threshold is not None
-        and len(errors) == 2
-        and (change := abs(errors[1] - errors[0])) < threshold
-    ):
-        return (
-            f"the training error changed by {change:.3g} from epoch {last.epoch - 1} to"
-            f" {last.epoch}, less than training.stop_below_error_change = {threshold:g}"
-        )
-    return None
+    threshold = training.stop_below_error_change
+    if threshold is None or len(epochs) < 2:
+        return None
+    before = _training_error(epochs[-2])
+    after = _training_error(last)
+    if before is None or after is None:
+        return None
+    change = abs(after - before)
+    if change >= threshold:
+        return None
+    return (
+        f"the training error changed by {change:.3g} from epoch {last.epoch - 1} to"
+        f" {last.epoch}, less than training.stop_below_error_change = {threshold:g}"
+    )
 
 
 def reaches(accuracy: float | None, target: float) -> bool:

@@ -1,7 +1,4 @@
-"""Spans of training steps, and what a run's figures and warnings rest on.
-
-Some of the spans are steady: this module says which.
-"""
+"""Spans of training steps, which of them are steady, and a view of a run that rests on these."""
 
 import bisect
 import dataclasses
@@ -44,9 +41,7 @@ def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> flo
 
 
 def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | None:
-    """Returns the seconds that `fraction` of the steps stay below.
-
-    Each step takes its span's mean time.
+    """Returns the seconds that `fraction` of the steps stay below, each taking its span's mean.
 
     Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7); at 0.5
     this is the usual median. None without spans. Spans weigh by their steps without being spread
@@ -56,39 +51,37 @@ def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | No
 
 
 def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
-    """Returns the median absolute deviation of the steps' times, in seconds.
+    """Returns the median absolute deviation of the steps' times, each taking its span's mean.
 
-    Each step takes its span's mean time.
-
-    None without spans. Not scaled to a standard deviation, which would be 1.4826 times as much for
-    normal times.
+    In seconds; None without spans. Not scaled to a standard deviation, which would be 1.4826 times
+    as much for normal times.
     """
     median = step_time_quantile(spans, 0.5)
     if median is None:
         return None
-    return _quantile(
-        [(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans], 0.5
-    )
+    deviations = [(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans]
+    return _quantile(deviations, 0.5)
 
 
 def _quantile(weighted: Sequence[tuple[float, int]], fraction: float) -> float | None:
-    """Returns a quantile of values that come with how often each is there; None without any."""
+    """Returns a quantile of values, each with how often it occurs; None without any."""
     if not weighted:
         return None
     ordered = sorted(weighted)
     ends = list(itertools.accumulate(number for _, number in ordered))
     position = (ends[-1] - 1) * fraction
-    lower, upper = (
-        ordered[bisect.bisect(ends, index)][0]
-        for index in (math.floor(position), math.ceil(position))
-    )
-    return lower + (upper - lower) * (position - math.floor(position))
+    floor = math.floor(position)
+    lower, _ = ordered[bisect.bisect(ends, floor)]
+    upper, _ = ordered[bisect.bisect(ends, math.ceil(position))]
+    return lower + (upper - lower) * (position - floor)
 
 
 def mean_step_time(spans: Sequence[StepSpan]) -> float | None:
     """Returns the mean time of a step in seconds; None without spans."""
-    steps = sum(span.num_steps for span in spans)
-    return math.fsum(span.seconds for span in spans) / steps if steps else None
+    num_steps = sum(span.num_steps for span in spans)
+    if not num_steps:
+        return None
+    return math.fsum(span.seconds for span in spans) / num_steps
 
 
 def cut_by_time(spans: Sequence[StepSpan], number: int) -> list[list[StepSpan]]:
@@ -100,7 +93,9 @@ def cut_by_time(spans: Sequence[StepSpan], number: int) -> list[list[StepSpan]]:
     stretches: list[list[StepSpan]] = [[] for _ in range(number)]
     elapsed = 0.0
     for span in spans:
-        stretches[min(number - 1, int(number * (elapsed + span.seconds / 2) / total))].append(span)
+        middle = elapsed + span.seconds / 2
+        place = int(number * middle / total)
+        stretches[min(number - 1, place)].append(span)
         elapsed += span.seconds
     return stretches
 
@@ -117,12 +112,14 @@ def trend_deviations(values: Sequence[float]) -> float:
     num = len(values)
     if num < 2:
         return 0.0
-    rises = sum(
-        (later > earlier) - (later < earlier)
-        for earlier, later in itertools.combinations(values, 2)
-    )
+    score = 0
+    for earlier, later in itertools.combinations(values, 2):
+        if later > earlier:
+            score += 1
+        elif later < earlier:
+            score -= 1
     deviation = math.sqrt(num * (num - 1) * (2 * num + 5) / 18)
-    return math.copysign(max(0, abs(rises) - 1) / deviation, rises)
+    return math.copysign(max(0, abs(score) - 1) / deviation, score)
 
 
 Values = dict[str, Any]
@@ -136,60 +133,65 @@ class RunView:
 
     @functools.cached_property
     def steady(self) -> tuple[StepSpan, ...]:
-        """Spans behind the warm-up."""
-        return steady_spans(
-            self.result.spans, warmup_steps=self.result.request.recipe.measurement.warmup_steps
-        )
+        """Spans after the warm-up."""
+        measurement = self.result.request.recipe.measurement
+        return steady_spans(self.result.spans, warmup_steps=measurement.warmup_steps)
+
+    @property
+    def steady_seconds(self) -> float:
+        """How long the steady spans last."""
+        return math.fsum(span.seconds for span in self.steady)
 
     @functools.cached_property
     def speed(self) -> float | None:
-        """Samples per second of these."""
+        """Samples per second of the steady spans."""
         placement = self.result.placement
-        return samples_per_second(self.steady, placement.global_batch_size) if placement else None
+        if placement is None:
+            return None
+        return samples_per_second(self.steady, placement.global_batch_size)
 
     @property
     def flops_per_second(self) -> float | None:
-        """Operations of the training at that speed."""
-        flops = self.result.model.training_flops_per_sample if self.result.model else None
-        return None if flops is None or self.speed is None else flops * self.speed
+        """Operations of the training per second, at the speed of the steady spans."""
+        model = self.result.model
+        if model is None or model.training_flops_per_sample is None or self.speed is None:
+            return None
+        return model.training_flops_per_sample * self.speed
 
     @property
     def input_rate(self) -> float | None:
         """Samples per second of the input pipeline alone."""
         check = self.result.input_check
         placement = self.result.placement
-        return (
-            check.num_batches * placement.global_batch_size / check.seconds
-            if check and placement
-            else None
-        )
+        if check is None or placement is None:
+            return None
+        return check.num_batches * placement.global_batch_size / check.seconds
 
     @property
     def headroom(self) -> float | None:
-        """That over the speed of the training; None: one of them is not known."""
-        return self.input_rate / self.speed if self.input_rate and self.speed else None
+        """`input_rate` over `speed`; None: one of them is not known."""
+        if not self.input_rate or not self.speed:
+            return None
+        return self.input_rate / self.speed
 
     @property
     def ready_share(self) -> float:
-        """Share of the batches that were made before their epoch's clock began.
+        """Share of batches that were made before their epoch's clock began; 0: none is known of."""
+        num_ready = 0
+        num_steps = 0
+        for record in self.result.own_epochs:
+            if record.ready_batches is not None:
+                num_ready += record.ready_batches
+                num_steps += record.num_steps
+        return num_ready / num_steps if num_steps else 0.0
 
-        0 where none is known of.
-        """
-        epochs = [record for record in self.result.own_epochs if record.ready_batches is not None]
-        num_steps = sum(record.num_steps for record in epochs)
-        return sum(record.ready_batches or 0 for record in epochs) / num_steps if num_steps else 0.0
 
-
-Condition = Callable[
-    [RunView], Iterator[Values]
-]  # yields the figures of its text wherever it holds
+# Yields the figures of its text wherever it holds.
+Condition = Callable[[RunView], Iterator[Values]]
 
 
 class WarningTable:
-    """Warnings in the order in which they are told.
-
-    Each with its name, its condition, its text and what to do.
-    """
+    """Warnings in the order in which they are shown: name, condition, text and action of each."""
 
     def __init__(self) -> None:
         self.rows: dict[str, tuple[Condition, str]] = {}
@@ -201,12 +203,14 @@ class WarningTable:
         """
 
         def add(condition: Condition) -> Condition:
-            self.rows[condition.__name__.strip("_")] = condition, f"{text} {action}".rstrip()
+            name = condition.__name__.strip("_")
+            self.rows[name] = (condition, f"{text} {action}".rstrip())
             return condition
 
         return add
 
     def texts(self, run: RunView) -> Iterator[str]:
-        """Yields what holds of a run."""
+        """Yields the warnings whose condition holds for a run."""
         for condition, text in self.rows.values():
-            yield from (text.format(**values).rstrip() for values in condition(run))
+            for values in condition(run):
+                yield text.format(**values).rstrip()

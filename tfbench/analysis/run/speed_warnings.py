@@ -1,13 +1,21 @@
-"""Warnings that speak against a speed: a machine that was disturbed or limited.
+"""Warnings that a speed may be wrong.
 
-A measurement too short or unsteady.
+The machine was disturbed or limited, or the measurement was too short or unsteady.
 """
 
 import math
 from collections.abc import Iterator
 
-from tfbench.analysis.run import spans
-from tfbench.analysis.run.spans import RunView, Values, WarningTable
+from tfbench.analysis.run.spans import (
+    RunView,
+    Values,
+    WarningTable,
+    cut_by_time,
+    mean_step_time,
+    step_time_mad,
+    step_time_quantile,
+    trend_deviations,
+)
 from tfbench.records.energy import GpuState
 from tfbench.wording import count, format_share
 
@@ -29,7 +37,7 @@ CLOCK_REASONS = {
     0x80: "by an external power brake",
     0x04: "by its power limit",
 }
-MIN_SHARE = 0.02  # of the looks at a GPU, from which what held it back is told
+MIN_SHARE = 0.02  # of the checks of a GPU: a cause that is seen less often is left out
 # fewer: a 90th percentile is but the slowest of them, and one span in ten moves any measure of
 # spread
 MIN_SPANS = 10
@@ -64,7 +72,8 @@ def _unreadable_lines(run: RunView) -> Iterator[Values]:
     "Stop them, or use an idle machine.",
 )
 def _other_load(run: RunView) -> Iterator[Values]:
-    if (usage := run.result.usage) and run.result.environment:
+    usage = run.result.usage
+    if usage and run.result.environment:
         others = (usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds
         if others > MAX_OTHER_LOAD * usage.num_logical_cores:
             yield {"others": others, "cores": usage.num_logical_cores}
@@ -104,10 +113,13 @@ def _waiting_for_disk(run: RunView) -> Iterator[Values]:
 def _cpu_quota(run: RunView) -> Iterator[Values]:
     environment = run.result.environment
     usage = run.result.usage
-    quota = environment.cpu_quota_cores if environment else None
-    if environment and quota is not None and quota < environment.usable_cores:
-        throttled = usage.throttled_seconds if usage else None
-        held = "" if throttled is None else f" and held threads back for {throttled:.3g} s"
+    if environment is None or environment.cpu_quota_cores is None:
+        return
+    quota = environment.cpu_quota_cores
+    if quota < environment.usable_cores:
+        held = ""
+        if usage and usage.throttled_seconds is not None:
+            held = f" and held threads back for {usage.throttled_seconds:.3g} s"
         yield {
             "quota": quota,
             "cores": environment.usable_cores,
@@ -120,9 +132,9 @@ def _cpu_quota(run: RunView) -> Iterator[Values]:
     "CPU governor is `{governor}`; clock speed may change during a run.", "Set it to `performance`."
 )
 def _cpu_governor(run: RunView) -> Iterator[Values]:
-    governor = run.result.environment.cpu_governor if run.result.environment else None
-    if governor not in (None, "performance"):
-        yield {"governor": governor}
+    environment = run.result.environment
+    if environment and environment.cpu_governor not in (None, "performance"):
+        yield {"governor": environment.cpu_governor}
 
 
 @MACHINE.row(
@@ -130,20 +142,25 @@ def _cpu_governor(run: RunView) -> Iterator[Values]:
     "Do not compare this run with others of the recipe.",
 )
 def _not_as_asked(run: RunView) -> Iterator[Values]:
+    settings = run.result.settings
+    if settings is None:
+        return
     training = run.result.request.recipe.training
-    asked = {name: getattr(training, name) for name in _READ_BACK} | {
-        "compiler": training.compiler_used
-    }
+    asked = {name: getattr(training, name) for name in _READ_BACK}
+    asked["compiler"] = training.compiler_used
     for name, value in asked.items():
-        if run.result.settings and (used := getattr(run.result.settings, name)) != value:
+        used = getattr(settings, name)
+        if used != value:
             yield {"name": name, "used": used, "asked": value}
 
 
-def _gpus(run: RunView) -> Iterator[tuple[str, list[GpuState]]]:
-    """Yields the GPUs in use, each with what was seen of it."""
-    looks = run.result.machine_states
-    for name in dict.fromkeys(name for look in looks for name in look.gpus):
-        yield name, [look.gpus[name] for look in looks if name in look.gpus]
+def _states_by_gpu(run: RunView) -> dict[str, list[GpuState]]:
+    """Returns the states in which each GPU in use was seen."""
+    states_by_gpu: dict[str, list[GpuState]] = {}
+    for machine in run.result.machine_states:
+        for gpu, state in machine.gpus.items():
+            states_by_gpu.setdefault(gpu, []).append(state)
+    return states_by_gpu
 
 
 @MACHINE.row(
@@ -152,54 +169,51 @@ def _gpus(run: RunView) -> Iterator[tuple[str, list[GpuState]]]:
 )
 def _xla_flags(run: RunView) -> Iterator[Values]:
     settings = run.result.settings
-    found = settings.xla_flags.split() if settings else []
+    if settings is None:
+        return
+    flags = settings.xla_flags.split()
     # With this one XLA compiles parts of a network whatever training.compiler says.
-    flags = [
-        flag
-        for flag in found
-        if flag.startswith("--tf_xla_auto_jit") and not flag.endswith(("=0", "=-1"))
-    ]
-    if settings and settings.compiler == "xla":
-        flags += [flag for flag in found if flag.startswith("--xla_")]
-    if flags:
-        yield {"flags": " ".join(flags)}
+    auto_jit = [flag for flag in flags if flag.startswith("--tf_xla_auto_jit")]
+    effective = [flag for flag in auto_jit if not flag.endswith(("=0", "=-1"))]
+    if settings.compiler == "xla":
+        effective += [flag for flag in flags if flag.startswith("--xla_")]
+    if effective:
+        yield {"flags": " ".join(effective)}
 
 
 @MACHINE.row(
-    "GPU {gpu} was throttled {told}. Measured speed may be too low.",
+    "GPU {gpu} was throttled {causes}. Measured speed may be too low.",
     "Check its cooling and power limit: `nvidia-smi -q -d PERFORMANCE,POWER`.",
 )
 def _gpu_held_back(run: RunView) -> Iterator[Values]:
-    for gpu, states in _gpus(run):
-        reasons = [state.clock_reasons for state in states if state.clock_reasons is not None]
-        shares = {
-            text: sum(bool(bits & bit) for bits in reasons) for bit, text in CLOCK_REASONS.items()
-        }
-        told = [
-            f"{text} in {format_share(number / len(reasons))} of {count(len(reasons), 'check')}"
-            for text, number in shares.items()
-            if number and number >= MIN_SHARE * len(reasons)
-        ]
-        if told:
-            yield {"gpu": gpu, "told": "; ".join(told)}
+    for gpu, states in _states_by_gpu(run).items():
+        checks = [state.clock_reasons for state in states if state.clock_reasons is not None]
+        causes = []
+        for bit, cause in CLOCK_REASONS.items():
+            number = sum(bool(reasons & bit) for reasons in checks)
+            if number and number >= MIN_SHARE * len(checks):
+                share = format_share(number / len(checks))
+                causes.append(f"{cause} in {share} of {count(len(checks), 'check')}")
+        if causes:
+            yield {"gpu": gpu, "causes": "; ".join(causes)}
 
 
 @MACHINE.row(
-    "Other processes used GPU {gpu} in {share} of {looks}. Measured speed may be too low, and"
+    "Other processes used GPU {gpu} in {share} of {checks}. Measured speed may be too low, and"
     " energy includes theirs.",
     "Stop them (`nvidia-smi` lists them), or use another GPU.",
 )
 def _gpu_shared(run: RunView) -> Iterator[Values]:
-    for gpu, states in _gpus(run):
+    for gpu, states in _states_by_gpu(run).items():
         numbers = [
             state.num_other_processes for state in states if state.num_other_processes is not None
         ]
-        if any(numbers):
-            shared = sum(number > 0 for number in numbers)
+        num_shared = sum(number > 0 for number in numbers)
+        if num_shared:
             yield {
                 "gpu": gpu,
-                "share": format_share(shared / len(numbers)),
-                "looks": count(len(numbers), "check"),
+                "share": format_share(num_shared / len(numbers)),
+                "checks": count(len(numbers), "check"),
             }
 
 
@@ -226,46 +240,42 @@ def _only_warmup(run: RunView) -> Iterator[Values]:
 )
 def _few_spans(run: RunView) -> Iterator[Values]:
     if 0 < len(run.steady) < MIN_SPANS:
-        seconds = math.fsum(span.seconds for span in run.steady)
-        longer = _lasting(run, 1.2 * seconds * MIN_SPANS / len(run.steady))
         yield {
             "spans": count(len(run.steady), "timing"),
-            "seconds": seconds,
+            "seconds": run.steady_seconds,
             "least": MIN_SPANS,
-            "longer": longer,
+            "longer": _lasting(run, 1.2 * run.steady_seconds * MIN_SPANS / len(run.steady)),
         }
 
 
 def _lasting(run: RunView, seconds: float) -> str:
     """Returns the option by which a run lasts so long after its warm-up.
 
-    The first limit that is reached ends it.
+    It replaces --steps, since the first limit that is reached ends a run.
     """
-    instead = (
-        " instead of --steps" if run.result.request.recipe.measurement.steps is not None else ""
-    )
-    return f"--seconds {math.ceil(seconds)}{instead}"
+    option = f"--seconds {math.ceil(seconds)}"
+    if run.result.request.recipe.measurement.steps is None:
+        return option
+    return f"{option} instead of --steps"
 
 
 @SPEED.row(
-    "Step times vary around {median:.3g} ms: {seen}.",
+    "Step times vary around {median:.3g} ms: {findings}.",
     "Check for background load, then rerun with --repeats 5.",
 )
 def _unsteady(run: RunView) -> Iterator[Values]:
-    median = spans.step_time_quantile(run.steady, 0.5)
+    median = step_time_quantile(run.steady, 0.5)
     if not median or len(run.steady) < MIN_SPANS:
         return
-    spread = (spans.step_time_mad(run.steady) or 0.0) / median
-    tail = (spans.step_time_quantile(run.steady, 0.9) or 0.0) / median
-    found = {
-        f"half of the steps differ by {100 * spread:.0f} % or more": spread > MAX_SPREAD,
-        f"10 % of steps take at least {tail:.2g}x as long": tail > MAX_TAIL,
-    }
-    if any(found.values()):
-        yield {
-            "seen": ", and ".join(text for text, holds in found.items() if holds),
-            "median": 1e3 * median,
-        }
+    spread = (step_time_mad(run.steady) or 0.0) / median
+    tail = (step_time_quantile(run.steady, 0.9) or 0.0) / median
+    findings = []
+    if spread > MAX_SPREAD:
+        findings.append(f"half of the steps differ by {100 * spread:.0f} % or more")
+    if tail > MAX_TAIL:
+        findings.append(f"10 % of steps take at least {tail:.2g}x as long")
+    if findings:
+        yield {"findings": ", and ".join(findings), "median": 1e3 * median}
 
 
 @SPEED.row(
@@ -274,33 +284,31 @@ def _unsteady(run: RunView) -> Iterator[Values]:
     "{action}",
 )
 def _drifting(run: RunView) -> Iterator[Values]:
-    if not spans.step_time_quantile(run.steady, 0.5) or len(run.steady) < MIN_SPANS:
+    if not step_time_quantile(run.steady, 0.5) or len(run.steady) < MIN_SPANS:
         return
-    first, _, last = (spans.mean_step_time(third) for third in spans.cut_by_time(run.steady, 3))
-    times = [
-        spans.mean_step_time(stretch) for stretch in spans.cut_by_time(run.steady, NUM_STRETCHES)
-    ]
-    trend = spans.trend_deviations([time for time in times if time is not None])
-    change = last / first - 1 if first and last else 0.0
-    if (
-        first
-        and last
-        and abs(change) > MAX_DRIFT
-        and trend * math.copysign(1, change) > TREND_DEVIATIONS
-    ):
-        is_slower = change > 0
+    thirds = cut_by_time(run.steady, 3)
+    first = mean_step_time(thirds[0])
+    last = mean_step_time(thirds[2])
+    if not first or not last:
+        return
+    change = last / first - 1
+    stretches = cut_by_time(run.steady, NUM_STRETCHES)
+    times = [mean_step_time(stretch) for stretch in stretches]
+    trend = trend_deviations([time for time in times if time is not None])
+    is_trend = trend * math.copysign(1, change) > TREND_DEVIATIONS
+    if abs(change) <= MAX_DRIFT or not is_trend:
+        return
+    if change > 0:
+        direction = "slower"
+        action = "Check for background load and heat, then rerun."
+    else:
+        direction = "faster"
         warmup = 10 * run.result.request.recipe.measurement.warmup_steps
-        longer = _lasting(run, math.fsum(span.seconds for span in run.steady))
-        yield {
-            "change": f"{100 * abs(change):.0f} % {'slower' if is_slower else 'faster'}",
-            "action": (
-                "Check for background load and heat, then rerun."
-                if is_slower
-                else (
-                    f"Lengthen the warm-up (--set measurement.warmup_steps={warmup}, with"
-                    f" {longer})."
-                )
-            ),
-            "first": 1e3 * first,
-            "last": 1e3 * last,
-        }
+        longer = _lasting(run, run.steady_seconds)
+        action = f"Lengthen the warm-up (--set measurement.warmup_steps={warmup}, with {longer})."
+    yield {
+        "change": f"{100 * abs(change):.0f} % {direction}",
+        "action": action,
+        "first": 1e3 * first,
+        "last": 1e3 * last,
+    }

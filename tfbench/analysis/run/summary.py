@@ -46,67 +46,64 @@ def summarize_run(result: RunResult) -> Summary:
     """
     values = _list_values(RunView(result))
     warnings = find_warnings(result)
-    notes = find_notes(result)
     if result.request.profile:
-        known = {
-            name: value for name, value in (values | _profiled(result)).items() if value is not None
-        }
-        names = [
-            name
-            for name in METRICS | PROFILE_METRICS
-            if name in known and not name.startswith("steady_")
-        ]
-        return Summary(
-            metrics={name: known[name] for name in names}, warnings=warnings, notes=notes
-        )
+        metrics = _profile_metrics(result, values)
+    else:
+        metrics = _training_metrics(result, values)
+        missing = [name for name, value in metrics.items() if value is None]
+        if result.request.recipe.measurement.is_limited:
+            missing = [name for name in missing if name not in _OF_WHOLE_EPOCHS]
+        # Without spans, a warning says already that nothing was measured.
+        if missing and result.spans:
+            warnings += (f"Not measured, or not finite: {', '.join(missing)}.",)
+    return Summary(metrics=metrics, warnings=warnings, notes=find_notes(result))
+
+
+def _training_metrics(result: RunResult, values: Values) -> Values:
     metrics = {name: values[name] for name in METRICS if name in values}
     if result.epochs:
-        metrics |= {
-            name: value for name, value in result.epochs[-1].metrics.items() if name not in metrics
-        }
-    explained = _OF_WHOLE_EPOCHS if result.request.recipe.measurement.is_limited else ()
-    missing = [name for name, value in metrics.items() if value is None and name not in explained]
-    if missing and result.spans:  # without spans, a warning says already that nothing was measured
-        warnings += (f"Not measured, or not finite: {', '.join(missing)}.",)
-    return Summary(metrics=metrics, warnings=warnings, notes=notes)
+        for name, value in result.epochs[-1].metrics.items():
+            metrics.setdefault(name, value)
+    return metrics
+
+
+def _profile_metrics(result: RunResult, values: Values) -> Values:
+    if step := summarize_profile(result):
+        for phase in step.phases:
+            name = phase.name.replace(" ", "_")
+            values[f"profile/{name}_seconds"] = phase.seconds
+        values["profile/full_step_seconds"] = step.full_seconds
+        values["profile/bottleneck_seconds"] = step.bottleneck.seconds
+    names = [name for name in METRICS | PROFILE_METRICS if not name.startswith("steady_")]
+    return {name: values[name] for name in names if values.get(name) is not None}
 
 
 def _list_values(run: RunView) -> Values:
-    figures = _FIGURES | (_ACCURACIES if _has_accuracy(run) else {})
+    """Returns the figures of a run by name, those that are not finite as None."""
+    figures = dict(_FIGURES)
+    if _has_accuracy(run):
+        figures |= _ACCURACIES
     values = {name: figure(run) for name, figure in figures.items()}
-    values |= {
-        name: value for name, figure in _OPTIONAL.items() if (value := figure(run)) is not None
-    }
-    cost = compute_cost(run.result)
-    energy = find_energy(run.result)
-    values |= (
-        _breakdown(run.result)
-        | (cost.metrics() if cost else {})
-        | (energy.metrics() if energy else {})
-    )
-    for one in run.result.evaluations:
-        values |= {f"{one.name}_loss": one.loss, f"{one.name}_accuracy": one.accuracy}
-    return {
-        name: value if value is not None and math.isfinite(value) else None
-        for name, value in values.items()
-    }
-
-
-def _profiled(result: RunResult) -> Values:
-    step = summarize_profile(result)
-    if step is None:
-        return {}
-    phases = {phase.name.replace(" ", "_"): phase.seconds for phase in step.phases}
-    values: Values = {f"profile/{name}_seconds": seconds for name, seconds in phases.items()}
-    own = {"full_step": step.full_seconds, "bottleneck": step.bottleneck.seconds}
-    return values | {f"profile/{name}_seconds": seconds for name, seconds in own.items()}
+    for name, figure in _OPTIONAL.items():
+        value = figure(run)
+        if value is not None:
+            values[name] = value
+    values |= _breakdown(run.result)
+    if cost := compute_cost(run.result):
+        values |= cost.metrics()
+    if energy := find_energy(run.result):
+        values |= energy.metrics()
+    for evaluation in run.result.evaluations:
+        values[f"{evaluation.name}_loss"] = evaluation.loss
+        values[f"{evaluation.name}_accuracy"] = evaluation.accuracy
+    for name, value in values.items():
+        if value is not None and not math.isfinite(value):
+            values[name] = None
+    return values
 
 
 def _breakdown(result: RunResult) -> Values:
-    """Returns where the process's time went.
-
-    Entries and what is not accounted for add up to its wall time.
-    """
+    """Returns where the process's time went; with "unaccounted", it adds up to the wall time."""
     breakdown = result.breakdown
     if breakdown is None:
         return {}
@@ -123,21 +120,22 @@ def _breakdown(result: RunResult) -> Values:
 def _typical(run: RunView) -> Sequence[EpochRecord]:
     """Returns the whole epochs without the first, which was compiled, if there are others."""
     whole = run.result.whole_epochs
-    return [record for record in whole if record is not run.result.own_epochs[0]] or whole
+    others = [record for record in whole if record is not run.result.own_epochs[0]]
+    return others or whole
 
 
 def _last(name: str) -> Figure:
-    """Returns what reads a figure of the last epoch."""
+    """Returns a function that reads a figure of the last epoch."""
     return lambda run: getattr(run.result.epochs[-1], name) if run.result.epochs else None
 
 
-def _last_own(name: str) -> Figure:
-    """Returns what reads a further metric of the last epoch."""
+def _last_metric(name: str) -> Figure:
+    """Returns a function that reads a further metric of the last epoch."""
     return lambda run: run.result.epochs[-1].metrics.get(name) if run.result.epochs else None
 
 
 def _of(record: str, name: str) -> Figure:
-    """Returns what reads a field of a record that a run may lack."""
+    """Returns a function that reads a field of a record that a run may lack."""
     return lambda run: getattr(getattr(run.result, record), name, None)
 
 
@@ -146,75 +144,67 @@ def _step_time(fraction: float) -> Figure:
 
 
 def _best_accuracy(run: RunView) -> float | None:
-    return max(
-        (record.val_accuracy for record in run.result.epochs if record.val_accuracy is not None),
-        default=None,
-    )
+    accuracies = [record.val_accuracy for record in run.result.epochs]
+    return max((value for value in accuracies if value is not None), default=None)
 
 
 def _time_to_accuracy(run: RunView) -> float | None:
-    """Returns the seconds from the start of training to the target accuracy.
+    """Returns the seconds from the start of training to the end of the first epoch on target.
 
-    They last to the end of the first epoch on target, validation included.
-
-    A run that goes on from a checkpoint counts the time of the runs before, as `elapsed_seconds`
-    does.
+    Validation is included. A run that goes on from a checkpoint counts the time of the runs before,
+    as `elapsed_seconds` does.
     """
     target = run.result.request.recipe.expect.target_accuracy
     if target is None or run.result.is_synthetic or not _has_accuracy(run):
         return None
-    on_target = (
-        record.elapsed_seconds
-        for record in run.result.epochs
-        if reaches(record.val_accuracy, target)
-    )
-    return next(on_target, None)
+    for record in run.result.epochs:
+        if reaches(record.val_accuracy, target):
+            return record.elapsed_seconds
+    return None
 
 
 def _tokens_per_second(run: RunView) -> float | None:
-    num_tokens = run.result.dataset.tokens_per_sample if run.result.dataset else 0
-    return run.speed * num_tokens if run.speed and num_tokens else None
+    dataset = run.result.dataset
+    if dataset is None or not dataset.tokens_per_sample or not run.speed:
+        return None
+    return run.speed * dataset.tokens_per_sample
 
 
 def _batch_size(run: RunView) -> int:
-    placement = run.result.placement
-    return (
-        placement.global_batch_size
-        if placement
-        else run.result.request.recipe.training.global_batch_size
-    )
+    placed = run.result.placement or run.result.request.recipe.training
+    return placed.global_batch_size
 
 
 def _other_cores(run: RunView) -> float | None:
-    if (usage := run.result.usage) is None:
+    usage = run.result.usage
+    if usage is None:
         return None
     # Counters of the machine and of the process are not read at the same instant.
     return max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds
 
 
 def _largest(record: str, name: str) -> Figure:
-    """Returns what reads the largest item of a field of a record that a run may lack."""
+    """Returns a function that reads the largest item of a field of a record that a run may lack."""
     return lambda run: max(getattr(getattr(run.result, record), name, ()), default=None)
 
 
 def _collective_bytes(run: RunView) -> float | None:
-    spread = run.result.spread  # of a framework that tells
-    return (
-        sum(one.num_bytes for one in spread.collectives) if spread and spread.collectives else None
-    )
+    spread = run.result.spread
+    if spread is None or not spread.collectives:  # not every framework lists them
+        return None
+    return sum(collective.num_bytes for collective in spread.collectives)
 
 
 def _share_of_step(name: str) -> Figure:
-    """Returns what reads a time of the traced steps, as a share of the longest one's."""
+    """Returns a function that reads a time of the traced steps, as a share of the longest one."""
 
     def figure(run: RunView) -> float | None:
-        seconds = _of("exchange_check", name)(run)
         check = run.result.exchange_check
-        return (
-            seconds / max(worker.step_seconds for worker in check.workers)
-            if check and seconds is not None
-            else None
-        )
+        if check is None:
+            return None
+        seconds: float = getattr(check, name)
+        longest = max(worker.step_seconds for worker in check.workers)
+        return seconds / longest
 
     return figure
 
@@ -223,7 +213,9 @@ def _utilization(run: RunView) -> float | None:
     # More than the peak, twice: the peak is not known, so neither is the share of it.
     peak = find_peak(run.result.peak_checks)
     reached = run.flops_per_second
-    return reached / peak if peak and reached and reached <= peak else None
+    if not peak or not reached or reached > peak:
+        return None
+    return reached / peak
 
 
 def _has_accuracy(run: RunView) -> bool:
@@ -231,30 +223,31 @@ def _has_accuracy(run: RunView) -> bool:
     return not is_regression or any(record.accuracy is not None for record in run.result.epochs)
 
 
-def _median(values: Sequence[float | None]) -> float | None:
-    return (
-        statistics.median(known)
-        if (known := [value for value in values if value is not None])
-        else None
-    )
+def _median(records: Sequence[EpochRecord], name: str) -> float | None:
+    """Returns the median of a figure of epochs that may lack it."""
+    values = [getattr(record, name) for record in records]
+    present = [value for value in values if value is not None]
+    return statistics.median(present) if present else None
 
 
 _FIGURES: dict[str, Figure] = {
     "samples_per_second": lambda run: run.speed,
     "steady_steps": lambda run: sum(span.num_steps for span in run.steady),
-    "steady_seconds": lambda run: math.fsum(span.seconds for span in run.steady),
+    "steady_seconds": lambda run: run.steady_seconds,
     "first_step_seconds": lambda run: run.result.spans[0].seconds if run.result.spans else None,
     "step_time_median_seconds": _step_time(0.5),
     "step_time_p90_seconds": _step_time(0.9),
     "step_time_p99_seconds": _step_time(0.99),
     "step_time_mad_seconds": lambda run: step_time_mad(run.steady),
-    "epoch_seconds": lambda run: _median([record.epoch_seconds for record in _typical(run)]),
-    "validation_seconds": lambda run: _median(
-        [record.validation_seconds for record in _typical(run)]
-    ),
-    **{name: _last(name) for name in ("elapsed_seconds", "loss", "val_loss")},
-    **{name: _of("model", name) for name in ("num_parameters", "num_trainable_parameters")},
-    **{name: _of("placement", name) for name in ("num_replicas", "per_replica_batch_size")},
+    "epoch_seconds": lambda run: _median(_typical(run), "epoch_seconds"),
+    "validation_seconds": lambda run: _median(_typical(run), "validation_seconds"),
+    "elapsed_seconds": _last("elapsed_seconds"),
+    "loss": _last("loss"),
+    "val_loss": _last("val_loss"),
+    "num_parameters": _of("model", "num_parameters"),
+    "num_trainable_parameters": _of("model", "num_trainable_parameters"),
+    "num_replicas": _of("placement", "num_replicas"),
+    "per_replica_batch_size": _of("placement", "per_replica_batch_size"),
     "global_batch_size": _batch_size,
     "peak_memory_bytes": _of("usage", "peak_memory_bytes"),
 }
@@ -266,7 +259,8 @@ _ACCURACIES: dict[str, Figure] = {
 # There only where they are known: what not every run measures, so that nothing is missing without
 # it.
 _OPTIONAL: dict[str, Figure] = {
-    **{name: _last_own(name) for name in ("bits_per_byte", "val_bits_per_byte")},
+    "bits_per_byte": _last_metric("bits_per_byte"),
+    "val_bits_per_byte": _last_metric("val_bits_per_byte"),
     "tokens_per_second": _tokens_per_second,
     "flops_per_second": lambda run: run.flops_per_second,
     "peak_flops_per_second": lambda run: find_peak(run.result.peak_checks),
@@ -274,15 +268,16 @@ _OPTIONAL: dict[str, Figure] = {
     "input_samples_per_second": lambda run: run.input_rate,
     "input_headroom": lambda run: run.headroom,
     "time_to_accuracy_seconds": _time_to_accuracy,
-    **{name: _last(name) for name in ("val_loss_batch_mean", "val_accuracy_batch_mean")},
-    **{name: _last(name) for name in ("inference_loss", "inference_accuracy")},
-    "inference_seconds": lambda run: _median(
-        [record.inference_seconds for record in run.result.own_epochs]
-    ),
+    "val_loss_batch_mean": _last("val_loss_batch_mean"),
+    "val_accuracy_batch_mean": _last("val_accuracy_batch_mean"),
+    "inference_loss": _last("inference_loss"),
+    "inference_accuracy": _last("inference_accuracy"),
+    "inference_seconds": lambda run: _median(run.result.own_epochs, "inference_seconds"),
     "other_busy_cores": _other_cores,
     "memory_before_model_bytes": _of("usage", "memory_before_model_bytes"),
     "peak_gpu_memory_bytes": _largest("usage", "peak_gpu_memory_bytes"),
-    **{name: _of("model", name) for name in ("flops_per_sample", "training_flops_per_sample")},
+    "flops_per_sample": _of("model", "flops_per_sample"),
+    "training_flops_per_sample": _of("model", "training_flops_per_sample"),
     "collective_bytes_per_step": _collective_bytes,
     "state_bytes_per_device": _largest("spread", "bytes_per_device"),
     "transfer_seconds_per_step": _of("exchange_check", "transfer_seconds"),

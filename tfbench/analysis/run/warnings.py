@@ -1,7 +1,4 @@
-"""What a reader must know before trusting a run.
-
-Warnings of its speed, of what limits its training, and notes.
-"""
+"""Warnings and notes: what a reader must know before trusting a run."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +9,7 @@ from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
 from tfbench.recipe.registry import is_code
 from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.machine import PeakCheck
-from tfbench.records.run import RunResult
+from tfbench.records.run import RunRequest, RunResult
 from tfbench.wording import count, join_words
 
 # Rate of the input pipeline alone over that of the training. Where both share the cores, the time
@@ -29,34 +26,28 @@ MAX_READY_SHARE = 0.02
 MAX_OTHER_SHARE = 0.1
 _MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a warning
 _NUM_NAMED = 5  # layers that are named; more make nobody wiser
-_ONLY_TO_THE_END = (
-    "checkpoint_every_epochs",
-    "num_predictions",
-    "per_class_accuracy",
-)  # of a run without limits
+# of a run without limits
+_ONLY_TO_THE_END = ("checkpoint_every_epochs", "num_predictions", "per_class_accuracy")
 # Sections whose values make a workload, and keys among them that do not: which data is told by the
 # run itself, how long is trained does not change the time of an epoch, and how the work is carried
 # out is part of the software.
 OF_WORKLOAD = ("model.", "dataset.", "training.")
 BESIDE_WORKLOAD = (
     "dataset.data",
-    *(
-        f"training.{name}"
-        for name in ("epochs", "stop_at_val_accuracy", "stop_below_error_change", "seed")
-    ),
-    *(
-        f"training.{name}"
-        for name in (
-            "steps_per_execution",
-            "data_on_device",
-            "backend",
-            "compiler",
-            "deterministic",
-        )
-    ),
-    *(f"training.{name}" for name in ("intra_op_threads", "inter_op_threads")),
+    "training.epochs",
+    "training.stop_at_val_accuracy",
+    "training.stop_below_error_change",
+    "training.seed",
+    "training.steps_per_execution",
+    "training.data_on_device",
+    "training.backend",
+    "training.compiler",
+    "training.deterministic",
+    "training.intra_op_threads",
+    "training.inter_op_threads",
 )
 _LEARNED_LESS = "Find out why the network learned less before you quote this run."
+_TOO_GOOD = "That is too good: look for validation samples in the training set, or an easier task."
 _NOT_MEANT_FOR = {
     "cpu": (
         "training may take days there. Use a GPU (--devices gpu), or measure a part (--steps 20)."
@@ -99,11 +90,9 @@ def _input_bound(run: RunView) -> Iterator[Values]:
     "Measure without validation (--seconds 10).",
 )
 def _short_epochs(run: RunView) -> Iterator[Values]:
-    if (
-        run.headroom
-        and run.headroom >= POSSIBLE_HEADROOM
-        and run.ready_share / run.headroom > MAX_READY_SHARE
-    ):
+    if run.headroom is None or run.headroom < POSSIBLE_HEADROOM:
+        return
+    if run.ready_share / run.headroom > MAX_READY_SHARE:
         yield {"ready": 100 * run.ready_share, "gain": 100 * run.ready_share / run.headroom}
 
 
@@ -116,27 +105,20 @@ def _no_peak(run: RunView) -> Iterator[Values]:
     peak = find_peak(checks)
     if peak is None:
         share = min(check.other_share for check in checks)
-        yield {
-            "why": (
-                f"other processes used {100 * share:.0f} % of the CPU while the peak was measured"
-            )
-        }
+        why = f"other processes used {100 * share:.0f} % of the CPU while the peak was measured"
+        yield {"why": why}
     elif reached > peak:
-        gigaflops = (
-            f"{reached / 1e9:,.4g} GFLOP/s, more than the measured peak of {peak / 1e9:,.4g}"
+        why = (
+            f"training reached {reached / 1e9:,.4g} GFLOP/s, more than the measured peak of"
+            f" {peak / 1e9:,.4g} (convolutions may take fewer operations than are counted)"
         )
-        yield {
-            "why": (
-                f"training reached {gigaflops} (convolutions may take fewer operations than are"
-                " counted)"
-            )
-        }
+        yield {"why": why}
 
 
 def find_peak(checks: Sequence[PeakCheck]) -> float | None:
-    """Returns the most that devices were seen to compute in a second; None.
+    """Returns the most operations per second that devices reached.
 
-    Nothing, or others always disturbed it.
+    None if that was not measured, or other processes always disturbed it.
     """
     if all(check.other_share > MAX_OTHER_SHARE for check in checks):
         return None
@@ -147,11 +129,15 @@ def find_peak(checks: Sequence[PeakCheck]) -> float | None:
     "FLOPs not counted, because tfbench does not know the operations of {layers}.", "{action}"
 )
 def _unknown_layers(run: RunView) -> Iterator[Values]:
-    if layers := run.result.model.uncounted_layers if run.result.model else ():
-        more = f" and {len(layers) - _NUM_NAMED} more" if len(layers) > _NUM_NAMED else ""
-        is_code = layers[0].endswith((".train_step)", ".call)"))  # of the whole network
-        action = "Add a method forward_flops(input_shape, output_shape) to layers of your own."
-        yield {"layers": ", ".join(layers[:_NUM_NAMED]) + more, "action": "" if is_code else action}
+    layers = run.result.model.uncounted_layers if run.result.model else ()
+    if not layers:
+        return
+    names = ", ".join(layers[:_NUM_NAMED])
+    if len(layers) > _NUM_NAMED:
+        names += f" and {len(layers) - _NUM_NAMED} more"
+    is_whole_network = layers[0].endswith((".train_step)", ".call)"))
+    action = "Add a method forward_flops(input_shape, output_shape) to layers of your own."
+    yield {"layers": names, "action": "" if is_whole_network else action}
 
 
 @LIMITS.row(
@@ -161,15 +147,17 @@ def _unknown_layers(run: RunView) -> Iterator[Values]:
 )
 def _slow_worker(run: RunView) -> Iterator[Values]:
     check = run.result.exchange_check
-    step = max(worker.step_seconds for worker in check.workers) if check else 0.0
-    if not check or check.waiting_seconds <= _MUCH_WAITING * step:
+    if check is None:
         return
-    times = {
-        "waiting": 1e3 * check.waiting_seconds,
-        "step": 1e3 * step,
-        "share": 100 * check.waiting_seconds / step,
-    }
-    yield {**times, "slowest": check.slowest, "num": len(check.workers)}
+    step = max(worker.step_seconds for worker in check.workers)
+    if check.waiting_seconds > _MUCH_WAITING * step:
+        yield {
+            "waiting": 1e3 * check.waiting_seconds,
+            "step": 1e3 * step,
+            "share": 100 * check.waiting_seconds / step,
+            "slowest": check.slowest,
+            "num": len(check.workers),
+        }
 
 
 @LIMITS.row(
@@ -177,21 +165,26 @@ def _slow_worker(run: RunView) -> Iterator[Values]:
     "Compare the losses with a run on one device.",
 )
 def _not_checked(run: RunView) -> Iterator[Values]:
-    if run.result.replica_check and run.result.replica_check.reason:
-        yield {"reason": run.result.replica_check.reason}
+    check = run.result.replica_check
+    if check and check.reason:
+        yield {"reason": check.reason}
 
 
 @EARLY.row("{reason}")
 def _unused_gpu(run: RunView) -> Iterator[Values]:
-    if run.result.placement and run.result.placement.unused_gpu:
-        yield {"reason": run.result.placement.unused_gpu}
+    placement = run.result.placement
+    if placement and placement.unused_gpu:
+        yield {"reason": placement.unused_gpu}
 
 
 @EARLY.row("This recipe is not meant for {kind}: {why}")
 def _other_purpose(run: RunView) -> Iterator[Values]:
-    devices = run.result.placement.devices if run.result.placement else ()
-    kinds = {device.partition(":")[0] for device in devices if not run.result.request.profile}
-    for kind in kinds.intersection(run.result.request.recipe.recipe.not_meant_for):
+    request = run.result.request
+    placement = run.result.placement
+    if placement is None or request.profile:
+        return
+    kinds = {device.partition(":")[0] for device in placement.devices}
+    for kind in kinds.intersection(request.recipe.recipe.not_meant_for):
         yield {"kind": kind, "why": _NOT_MEANT_FOR[kind]}
 
 
@@ -227,35 +220,26 @@ def _outside_of_band(run: RunView) -> Iterator[Values]:
 
     Not of synthetic or limited runs.
     """
-    request = run.result.request
-    records = {str(record.epoch): record for record in run.result.epochs}
-    if run.result.is_synthetic or request.recipe.measurement.is_limited:
+    recipe = run.result.request.recipe
+    if run.result.is_synthetic or recipe.measurement.is_limited:
         return
-    causes = [
-        key
-        for key in request.overrides
-        if key.startswith(OF_WORKLOAD) and key not in BESIDE_WORKLOAD
-    ]
-    if (
-        request.recipe.training.optimizer.learning_rate_schedule
-    ):  # which is stretched over all epochs
-        causes += [key for key in request.overrides if key == "training.epochs"]
-    changed = join_words([key.partition(".")[2] for key in causes])
-    weaker = f"Your change of {changed} may explain it." if changed else _LEARNED_LESS
-    expected = {"val_loss": request.recipe.expect.val_loss_at_epoch}
-    if request.recipe.training.loss not in REGRESSION_LOSSES:
-        expected = {"val_accuracy": request.recipe.expect.val_accuracy_at_epoch} | expected
+    records = {str(record.epoch): record for record in run.result.epochs}
+    changed = join_words(_changes_of_workload(run.result.request))
+    expected = {"val_loss": recipe.expect.val_loss_at_epoch}
+    if recipe.training.loss not in REGRESSION_LOSSES:
+        expected = {"val_accuracy": recipe.expect.val_accuracy_at_epoch} | expected
     for name, bands in expected.items():
         for epoch in sorted(bands.keys() & records.keys(), key=int):
             value: float | None = getattr(records[epoch], name)
             low, high = bands[epoch]
             if value is not None and reaches(value, low) and reaches(high, value):
                 continue
-            is_better = value is not None and (value > high) == (name == "val_accuracy")
-            action = (
-                "That is too good: look for validation samples in the training set, or an easier"
-                " task."
-            )
+            if value is not None and (value > high) == (name == "val_accuracy"):
+                action = _TOO_GOOD
+            elif changed:
+                action = f"Your change of {changed} may explain it."
+            else:
+                action = _LEARNED_LESS
             yield {
                 "name": f"Validation {name.removeprefix('val_')}",
                 "epoch": epoch,
@@ -263,8 +247,18 @@ def _outside_of_band(run: RunView) -> Iterator[Values]:
                 "as_it_is": " unchanged" if changed else "",
                 "low": low,
                 "high": high,
-                "action": action if is_better else weaker,
+                "action": action,
             }
+
+
+def _changes_of_workload(request: RunRequest) -> list[str]:
+    """Returns the changed keys, without their sections, that may change what a network learns."""
+    keys = [key for key in request.overrides if key.startswith(OF_WORKLOAD)]
+    changes = [key.partition(".")[2] for key in keys if key not in BESIDE_WORKLOAD]
+    # A schedule of the learning rate is stretched over all epochs.
+    if request.recipe.training.optimizer.learning_rate_schedule and "training.epochs" in keys:
+        changes.append("epochs")
+    return changes
 
 
 @NOTES.row(
@@ -282,26 +276,25 @@ def _own_code(run: RunView) -> Iterator[Values]:
     model = run.result.model
     name = run.result.request.recipe.model.name
     if model and is_code(name):
-        yield {"name": name, "digest": f" (SHA-256 {model.digest})" if model.digest else ""}
+        digest = f" (SHA-256 {model.digest})" if model.digest else ""
+        yield {"name": name, "digest": digest}
 
 
 @CODE.row("The network trains as it was compiled, with its own loss and optimizer ({optimizer}).")
 def _own_training(run: RunView) -> Iterator[Values]:
-    if run.result.model and run.result.model.own_optimizer:
-        yield {"optimizer": run.result.model.own_optimizer}
+    model = run.result.model
+    if model and model.own_optimizer:
+        yield {"optimizer": model.own_optimizer}
 
 
 @NOTES.row("Synthetic data: compare speed, ignore accuracy.", "{action}")
 def _synthetic_data(run: RunView) -> Iterator[Values]:
-    if run.result.is_synthetic:
-        is_own = run.result.request.recipe.dataset.name == "network"
-        yield {
-            "action": (
-                "Add load_data() beside the network for real data."
-                if is_own
-                else "Real data: --data real."
-            )
-        }
+    if not run.result.is_synthetic:
+        return
+    if run.result.request.recipe.dataset.name == "network":
+        yield {"action": "Add load_data() beside the network for real data."}
+    else:
+        yield {"action": "Real data: --data real."}
 
 
 @NOTES.row(
@@ -310,12 +303,15 @@ def _synthetic_data(run: RunView) -> Iterator[Values]:
     "To train to the end, use `tfbench run` without --steps and --seconds.",
 )
 def _limited(run: RunView) -> Iterator[Values]:
-    measurement = run.result.request.recipe.measurement
-    training = run.result.request.recipe.training
-    limits = [f"{measurement.steps} steps"] if measurement.steps is not None else []
-    limits += [f"{measurement.seconds:g} s"] if measurement.seconds is not None else []
+    recipe = run.result.request.recipe
+    measurement = recipe.measurement
+    limits = []
+    if measurement.steps is not None:
+        limits.append(f"{measurement.steps} steps")
+    if measurement.seconds is not None:
+        limits.append(f"{measurement.seconds:g} s")
     if limits:
-        yield {"limits": " or ".join(limits), "epochs": count(training.epochs, "epoch")}
+        yield {"limits": " or ".join(limits), "epochs": count(recipe.training.epochs, "epoch")}
 
 
 @NOTES.row("Left out of a limited run: {names}.")
@@ -327,54 +323,50 @@ def _left_out(run: RunView) -> Iterator[Values]:
 
 
 def find_warnings(result: RunResult) -> tuple[str, ...]:
-    """Returns a text for each thing that makes a run's figures doubtful.
+    """Returns a text for each thing that makes a run's figures doubtful, what it learned first.
 
-    First of what it learned, then of its speed.
-
-    A profile has warnings of the machine alone, since it trains nothing.
+    A profile trains nothing, so that it has warnings of the machine alone.
     """
     run = RunView(result)
-    first, speed, last = (
-        () if result.request.profile else table.texts(run) for table in (LEARNING, SPEED, LIMITS)
-    )
-    return tuple(
-        dict.fromkeys(
-            (*first, *MACHINE.texts(run), *speed, *result.notes, *last, *EARLY.texts(run))
-        )
-    )
+    if result.request.profile:
+        texts = [*MACHINE.texts(run), *result.notes]
+    else:
+        texts = [*LEARNING.texts(run), *MACHINE.texts(run), *SPEED.texts(run)]
+        texts += [*result.notes, *LIMITS.texts(run)]
+    texts += EARLY.texts(run)
+    return tuple(dict.fromkeys(texts))
 
 
 def find_early_warnings(result: RunResult) -> tuple[str, ...]:
-    """Returns the warnings to show as soon as a run's devices are known.
-
-    A user should see them before waiting for the run.
-    """
+    """Returns the warnings to show before a user waits for a run, once its devices are known."""
     return tuple(EARLY.texts(RunView(result)))
 
 
 def find_notes(result: RunResult) -> tuple[str, ...]:
-    """Returns what no figure is wrong by: how devices were chosen, and what the user asked for."""
-    of_devices = result.placement.notes if result.placement else ()
+    """Returns notes, by which no figure is wrong: of devices, code and what the user asked for."""
     run = RunView(result)
-    of_training = () if result.request.profile else NOTES.texts(run)
-    return tuple(dict.fromkeys((*of_devices, *CODE.texts(run), *of_training)))
+    texts = list(result.placement.notes) if result.placement else []
+    texts += CODE.texts(run)
+    if not result.request.profile:
+        texts += NOTES.texts(run)
+    return tuple(dict.fromkeys(texts))
 
 
 def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Returns the warnings of several runs, each kind once, the usual first.
 
-    A kind is told in the words of the first run that has it.
+    A kind is shown in the words of the first run that has it.
 
     Args:
         warnings: Of each run; those that differ in their numbers alone are of one kind.
     """
-    kinds: dict[str, list[str]] = {}
+    texts_by_kind: dict[str, list[str]] = {}
     for of_run in warnings:
-        for kind, text in {_NUMBER.sub("#", text): text for text in of_run}.items():
-            kinds.setdefault(kind, []).append(text)
-    usual_first = sorted(kinds.values(), key=len, reverse=True)
-    return tuple(
-        f"{len(texts)} of {len(warnings)} runs{', for example' if len(set(texts)) > 1 else ''}:"
-        f" {texts[0]}"
-        for texts in usual_first
-    )
+        last_by_kind = {_NUMBER.sub("#", text): text for text in of_run}
+        for kind, text in last_by_kind.items():
+            texts_by_kind.setdefault(kind, []).append(text)
+    merged = []
+    for texts in sorted(texts_by_kind.values(), key=len, reverse=True):
+        example = ", for example" if len(set(texts)) > 1 else ""
+        merged.append(f"{len(texts)} of {len(warnings)} runs{example}: {texts[0]}")
+    return tuple(merged)

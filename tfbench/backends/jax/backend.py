@@ -1,4 +1,4 @@
-"""JAX as a backend: its devices, its settings, and what it says of itself."""
+"""JAX as a backend: its devices, its settings, and its versions."""
 
 import collections
 import contextlib
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from keras.src.backend.jax.trainer import (
-    JAXEpochIterator,
-)  # what `fit` takes; Keras does not publish it
+
+# What `fit` takes; Keras does not publish it.
+from keras.src.backend.jax.trainer import JAXEpochIterator
 
 from tfbench.backends.backend import Backend
 from tfbench.backends.device_choice import Placed, require_on
@@ -23,11 +23,8 @@ from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import ModelLayout, Placement, WorkerRank
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
-_NO_MEMORY = (
-    "RESOURCE_EXHAUSTED",
-    "CUDA_ERROR_OUT_OF_MEMORY",
-    "_STATUS_ALLOC_FAILED",
-)  # of XLA, CUDA, its libraries
+# of XLA, CUDA, its libraries
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED")
 _MOST_GIVEN = 4  # calls that were not waited for, each of which holds its result
 
 
@@ -45,27 +42,26 @@ class Jax(Backend):
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its version, and the major version of CUDA that it has the libraries of."""
-        cuda = next(
-            (major for major in ("13", "12") if find_version(f"jax-cuda{major}-plugin")), None
-        )
+        cuda = None
+        for major in ("12", "13"):
+            if find_version(f"jax-cuda{major}-plugin"):
+                cuda = major
         return {"jax": jax.__version__, "jax_cuda": cuda}
 
     def set_process_wide(self, training: TrainingConfig) -> None:
         """Sets what JAX only takes before its first operation.
 
-        Which platforms, it has read when it was imported.
+        It read the platforms when it was imported.
         """
-        if platforms := os.environ.get("JAX_PLATFORMS"):
+        platforms = os.environ.get("JAX_PLATFORMS")
+        if platforms:
             jax.config.update("jax_platforms", platforms)
-        if (
-            training.deterministic and os.environ.get("JAX_PLATFORMS") != "cpu"
-        ):  # which has no other operations
+        # A processor has no other operations.
+        if training.deterministic and platforms != "cpu":
             os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
         # Its own default lets a GPU compute float32 with ten bits of mantissa.
-        jax.config.update(
-            "jax_default_matmul_precision",
-            "tensorfloat32" if training.tensor_float_32 else "highest",
-        )
+        precision = "tensorfloat32" if training.tensor_float_32 else "highest"
+        jax.config.update("jax_default_matmul_precision", precision)
 
     def process_wide_settings(self) -> dict[str, object]:
         """Returns settings that a user's own code must leave as they are."""
@@ -78,14 +74,14 @@ class Jax(Backend):
         }
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
-        """Returns the settings that JAX alone can tell."""
+        """Returns the settings that only JAX knows."""
         flags = os.environ.get("XLA_FLAGS", "")
+        compiles = model.jit_compile and not jax.config.jax_disable_jit
+        can_be_deterministic = _DETERMINISTIC in flags or not self.list_gpus()
         return {
-            "compiler": "xla" if model.jit_compile and not jax.config.jax_disable_jit else "eager",
+            "compiler": "xla" if compiles else "eager",
             "tensor_float_32": jax.config.jax_default_matmul_precision == "tensorfloat32",
-            "deterministic": (
-                training.deterministic and (not self.list_gpus() or _DETERMINISTIC in flags)
-            ),
+            "deterministic": training.deterministic and can_be_deterministic,
             "xla_flags": flags.replace(_DETERMINISTIC, "").strip(),
         }
 
@@ -99,44 +95,38 @@ class Jax(Backend):
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
         """Lays a compiled model on several devices."""
-        return (
-            several_devices.lay_model_out(placed, config, model)
-            if config.strategy != "default"
-            else placed
-        )
+        if config.strategy == "default":
+            return placed
+        return several_devices.lay_model_out(placed, config, model)
 
     def verify(self, placed: Any, model: Any) -> None:
         """Makes sure that what was trained is on the devices asked for, all of them.
 
-        Once the first step is done: JAX has one device there, which it never leaves unasked.
+        To be called once the first step is done. Where JAX has one device, it never leaves that
+        unasked.
 
         Raises:
             MeasurementError: Some is elsewhere, or not there at all.
         """
-        shapes = collections.Counter(
-            tuple(variable.shape) for variable in model.trainable_variables
-        )
-        arrays = jax.live_arrays()  # of the platform that JAX computes on unless told otherwise
+        arrays = jax.live_arrays()  # of the platform that JAX computes on by default
         where = "any device of JAX's default platform"
         if isinstance(placed, several_devices.SeveralDevices):
-            arrays = [array for array in arrays if array.devices() == set(placed.devices)]
+            devices = set(placed.devices)
+            arrays = [array for array in arrays if array.devices() == devices]
             where = ", ".join(placed.placement.devices)
         else:
-            kinds = {device.platform for array in arrays for device in array.devices()}
-            require_on(
-                placed,
-                ("gpu" if kind == "cuda" else kind for kind in kinds),
-                "arrays of the step are",
-            )
-        if missing := shapes - collections.Counter(array.shape for array in arrays):
-            raise MeasurementError(f"{sum(missing.values())} trained variables are not on {where}.")
+            devices = set[Any]().union(*(array.devices() for array in arrays))
+            require_on(placed, {device.platform for device in devices}, "arrays of the step are")
+        trained = collections.Counter(tuple(weight.shape) for weight in model.trainable_variables)
+        missing = trained - collections.Counter(array.shape for array in arrays)
+        if missing:
+            raise MeasurementError(f"{missing.total()} trained variables are not on {where}.")
 
     def synchronize(self) -> None:
-        """Waits until everything that was given to the device is there.
+        """Waits until the device has all of its arrays, among them the last step's weights.
 
-        All of its arrays are waited for, among them what the last step will have made of the
-        weights. The state that Keras keeps of a model in training is in containers of its own,
-        which `jax.block_until_ready` takes for a value that is there.
+        The state that Keras keeps of a model in training is in containers of its own, which
+        `jax.block_until_ready` takes for a value that is there.
         """
         jax.block_until_ready(jax.live_arrays())
 
@@ -158,34 +148,26 @@ class Jax(Backend):
     def read_peak(self, name: str) -> int | None:
         """Returns the peak bytes in use on a GPU since the process began.
 
-        JAX has no way to forget this peak.
-
-        So it holds what was in use while the model was built, too.
+        JAX cannot reset it, so that it includes what building the model took.
         """
-        return (_find(name).memory_stats() or {}).get(
-            "peak_bytes_in_use"
-        )  # some of JAX's allocators do not count
+        counters = _find(name).memory_stats() or {}  # some of JAX's allocators do not count
+        return counters.get("peak_bytes_in_use")
 
     def explain_out_of_memory(self, error: Exception) -> str | None:
-        """Returns what an error says of memory that could not be had.
-
-        None for an error of another kind.
-        """
-        says_so = isinstance(error, jax.errors.JaxRuntimeError) and any(
-            sign in str(error) for sign in _NO_MEMORY
-        )
-        return str(error) if says_so else None
+        """Returns what an error says about memory that ran out, or None for another kind."""
+        text = str(error)
+        is_from_jax = isinstance(error, jax.errors.JaxRuntimeError)
+        return text if is_from_jax and any(sign in text for sign in _NO_MEMORY) else None
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies matrices on all devices."""
         num_rows, common, num_columns = sizes
 
         def draw(rows: int, columns: int) -> Any:
-            return (jax.random.normal(jax.random.key(rows), (rows, columns)) * rows**-0.5).astype(
-                dtype
-            )
+            values = jax.random.normal(jax.random.key(rows), (rows, columns))
+            return (values * rows**-0.5).astype(dtype)
 
-        matrices = draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)
+        matrices = (draw(num_rows, common), draw(common, num_columns), draw(num_columns, common))
         factors = [jax.device_put(matrices, _find(device)) for device in devices]
 
         @jax.jit  # type: ignore[untyped-decorator]  # JAX is not always there for its types
@@ -197,7 +179,7 @@ class Jax(Backend):
         def run(num_calls: int) -> None:
             given = collections.deque[Any]()
             for _ in range(num_calls):  # the devices are given the next ones while they compute
-                given.append([multiply(*own) for own in factors])
+                given.append([multiply(*matrices) for matrices in factors])
                 if len(given) > _MOST_GIVEN:
                     jax.block_until_ready(given.popleft())
             jax.block_until_ready(list(given))
@@ -206,7 +188,7 @@ class Jax(Backend):
 
     def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
         """Returns what adds one large array to another, in place, on all devices."""
-        # A call an addition: of several, XLA would make one pass over the memory.
+        # One addition per call: XLA would make one pass over the memory of several.
         add = jax.jit(lambda total, summand: total + summand, donate_argnums=0)
         summands = [jax.device_put(jax.numpy.ones([size]), _find(device)) for device in devices]
         totals = [jax.device_put(jax.numpy.ones([size]), _find(device)) for device in devices]

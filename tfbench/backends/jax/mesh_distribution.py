@@ -1,13 +1,10 @@
-"""A mesh of JAX's devices as Keras knows it.
-
-Where the parts of variables and of batches lie, and their exchange.
-"""
+"""A mesh of JAX's devices as Keras knows it: where parts lie, and what devices exchange."""
 
 import collections
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from jax.experimental import multihost_utils
 from keras import distribution as keras_distribution
 from keras.src.backend.jax import distribution_lib
 
+from tfbench.backends.profiling import Call
 from tfbench.recipe.mesh import Mesh, MeshAxis
 from tfbench.records.placement import Collective, ModelLayout, VariableParts
 
@@ -39,16 +37,14 @@ Layout = Mapping[str, tuple[MeshAxis | None, ...]]  # from the path of a variabl
 class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc]  # Keras has no types
     """Distribution of variables by a layout, and of batches along the axis "data".
 
-    Variables that the layout does not cut are whole on every device.
-
-    Batches are laid on the devices by `put`, not by Keras, which gives every batch of an epoch the
-    parts of its first.
+    Variables that the layout does not cut are whole on every device. `put` lays batches on the
+    devices, not Keras, which gives every batch of an epoch the parts of its first.
 
     Args:
         mesh: Sizes of the axes.
         devices: JAX's, of all processes; the place on the axis "model" changes fastest.
         layout: Variables that are cut.
-        outputs: Layers whose outputs are cut, by their path. Unless told, XLA may gather the parts
+        outputs: Layers whose outputs are cut, by their path. Without them, XLA may gather the parts
             of a layer's weights and compute it as if they were whole.
     """
 
@@ -68,29 +64,26 @@ class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc] 
 
     def get_variable_layout(self, variable: Any) -> Any:
         """Returns where the parts of a variable lie."""
-        whole: tuple[MeshAxis | None, ...] = (None,) * len(variable.shape)
-        return self._tensor_layout(self._layout.get(variable.path, whole))
+        axes = self._layout.get(variable.path)
+        return self._tensor_layout(axes or (None,) * len(variable.shape))
 
     def get_data_layout(self, shape: Sequence[int]) -> Any:
-        """Returns where the parts of a batch lie.
-
-        One that does not divide is whole on every device.
-        """
-        first: MeshAxis | None = None if shape[0] % self.mesh.data else "data"
-        return self._tensor_layout((first, *[None] * (len(shape) - 1)))
+        """Returns where the parts of a batch lie; one that does not divide is whole everywhere."""
+        axes: list[MeshAxis | None] = [None] * len(shape)
+        if shape[0] % self.mesh.data == 0:
+            axes[0] = "data"
+        return self._tensor_layout(tuple(axes))
 
     def get_tensor_layout(self, path: str) -> Any:
         """Returns where the parts of a layer's output lie; None: XLA places them."""
         layer = path.removesuffix("/output")
-        axes = next(
-            (axes for name, axes in self._outputs.items() if f"/{layer}".endswith(f"/{name}")), None
-        )
-        return None if axes is None else self._tensor_layout(axes)
+        for name, axes in self._outputs.items():
+            if f"/{layer}".endswith(f"/{name}"):
+                return self._tensor_layout(axes)
+        return None
 
     def put(self, rows: Any, num_samples: int) -> Any:
-        """Lays an array of a batch on the devices.
-
-        In parts, or whole on each where it does not divide.
+        """Lays an array of a batch on the devices: in parts, or whole where it does not divide.
 
         Args:
             rows: This process's part, or all rows of the batch, which then is whole on the devices
@@ -98,10 +91,9 @@ class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc] 
             num_samples: Rows of the whole batch.
         """
         shape = (num_samples, *rows.shape[1:])
-        is_whole = len(rows) == num_samples and self.num_processes > 1
-        layout = (
-            self._tensor_layout((None,) * rows.ndim) if is_whole else self.get_data_layout(shape)
-        )
+        layout = self.get_data_layout(shape)
+        if len(rows) == num_samples and self.num_processes > 1:
+            layout = self._tensor_layout((None,) * rows.ndim)
         return jax.make_array_from_process_local_data(layout.backend_layout, rows, shape)
 
     def distribute_variables(self, model: Any) -> None:
@@ -111,19 +103,14 @@ class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc] 
         the optimizer's variables, of which there may be twice as many, are made on the devices as
         their weights lie.
         """
+        variables = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
         # Those that the model has from its first step on; a network of the user's may only name
         # them until then.
-        metrics = keras.tree.flatten(getattr(model._compile_metrics, "_user_metrics", None))
-        of_metrics = [
-            variable for metric in metrics for variable in getattr(metric, "variables", ())
-        ]
-        found = [
-            *model.variables,
-            *model.optimizer.variables,
-            *model.metrics_variables,
-            *of_metrics,
-        ]
-        for variable in {id(one): one for one in found}.values():
+        metrics = getattr(model._compile_metrics, "_user_metrics", None)
+        for metric in keras.tree.flatten(metrics):
+            variables += getattr(metric, "variables", ())
+        distinct = {id(variable): variable for variable in variables}
+        for variable in distinct.values():
             variable._layout = self.get_variable_layout(variable)
             variable._direct_assign(variable.value)
         set_distribution(self)
@@ -139,34 +126,36 @@ def name_in(model: Any, path: str) -> str:
 
 def current() -> MeshDistribution | None:
     """Returns the mesh that a model was laid on; None: there is one device."""
-    found = keras_distribution.distribution()
-    return found if isinstance(found, MeshDistribution) else None
+    distribution = keras_distribution.distribution()
+    return distribution if isinstance(distribution, MeshDistribution) else None
 
 
 def set_distribution(distribution: MeshDistribution | None) -> None:
     """Makes a mesh, or none, the one that Keras places on."""
-    # Keras would divide what it is given as if it lay on the host, and gives no other way to feed
-    # it.
+    # Keras would divide batches as if they lay on the host, and offers no other way to feed it.
     distribution_lib.distribute_data_input = lambda batch, layout, batch_dim_name: batch
     keras_distribution.set_distribution(distribution)
 
 
 def gather_figures(figures: Sequence[float]) -> list[list[float]]:
     """Returns the figures of every process, in their order."""
-    found = multihost_utils.process_allgather(np.array(figures, np.float64).view(np.uint32))
-    return np.array(found).reshape(jax.process_count(), -1).view(np.float64).tolist()
+    integers = np.array(figures, np.float64).view(np.uint32)  # JAX would round floats to 32 bits
+    rows = np.array(multihost_utils.process_allgather(integers))
+    return rows.reshape(jax.process_count(), -1).view(np.float64).tolist()
 
 
 def bytes_on(device: Any, arrays: Sequence[Any]) -> int:
     """Returns how many bytes of arrays lie on a device."""
-    there = (array for array in arrays if device in array.sharding.device_set)
-    return sum(
-        math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize for array in there
-    )
+    num_bytes = 0
+    for array in arrays:
+        sharding = array.sharding
+        if device in sharding.device_set:
+            num_bytes += math.prod(sharding.shard_shape(array.shape)) * array.dtype.itemsize
+    return num_bytes
 
 
 def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> ModelLayout:
-    """Reads back where a model's variables lie, and compiles its step to see what that exchanges.
+    """Reads back where a model's variables lie, and compiles its step to see what it exchanges.
 
     Args:
         model: Compiled, and laid on the devices.
@@ -174,21 +163,21 @@ def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> Model
         distribution: The mesh.
     """
     model._symbolic_build(data_batch=batch)
-    devices = [
-        device
-        for device in distribution.device_mesh.devices.flat
-        if device in set(jax.local_devices())
-    ]
+    local = jax.local_devices()
+    devices = [device for device in distribution.device_mesh.devices.flat if device in local]
     arrays = [variable.value for variable in [*model.variables, *model.optimizer.variables]]
-    return ModelLayout(
-        variables=tuple(
+    variables = []
+    for variable in model.trainable_variables:
+        shape = variable.value.shape
+        variables.append(
             VariableParts(
-                name=name_in(model, one.path),
-                shape=tuple(one.value.shape),
-                part_shape=tuple(one.value.sharding.shard_shape(one.value.shape)),
+                name=name_in(model, variable.path),
+                shape=tuple(shape),
+                part_shape=tuple(variable.value.sharding.shard_shape(shape)),
             )
-            for one in model.trainable_variables
-        ),
+        )
+    return ModelLayout(
+        variables=tuple(variables),
         bytes_per_device=tuple(bytes_on(device, arrays) for device in devices),
         collectives=tuple(read_collectives(_compile_step(model, batch))),
     )
@@ -197,23 +186,26 @@ def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> Model
 def read_collectives(text: str) -> Iterator[Collective]:
     """Yields the kinds of collectives in a program of XLA's, with the bytes of their results.
 
-    Of one that runs beside others, the start has its operands among its results; only what is new
-    is counted.
+    The start of one that runs beside others has its operands among its results; only new ones
+    count.
     """
-    nums: dict[str, int] = collections.Counter()
-    sizes: dict[str, int] = collections.Counter()
-    for found in _COLLECTIVE.finditer(text):
-        results = [_count_bytes(result) for result in _RESULT.finditer(found["results"])]
-        nums[found["name"]] += 1
-        is_start = text[: found.end()].endswith("-start(") and len(results) > 1
-        sizes[found["name"]] += sum(results[len(results) // 2 :] if is_start else results)
+    nums = collections.Counter[str]()
+    sizes = collections.Counter[str]()
+    for match in _COLLECTIVE.finditer(text):
+        results = [_count_bytes(result) for result in _RESULT.finditer(match["results"])]
+        if match[0].endswith("-start(") and len(results) > 1:
+            results = results[len(results) // 2 :]
+        name = match["name"]
+        nums[name] += 1
+        sizes[name] += sum(results)
     for name in sorted(nums):
         yield Collective(operation=name, num=nums[name], num_bytes=sizes[name])
 
 
 def _count_bytes(result: "re.Match[str]") -> int:
     bits = int(re.sub(r"\D", "", result["type"]))
-    return math.prod(int(size) for size in result["sizes"].split(",") if size) * bits // 8
+    sizes = [int(size) for size in result["sizes"].split(",") if size]
+    return math.prod(sizes) * bits // 8
 
 
 def _compile_step(model: Any, batch: Any) -> str:
@@ -224,21 +216,20 @@ def _compile_step(model: Any, batch: Any) -> str:
         optimizer_variables=True,
         metrics_variables=True,
     )
-    step = jax.jit(
-        model.train_step, donate_argnums=0, out_shardings=(None, model._get_state_sharding_spec())
-    )
+    shardings = (None, model._get_state_sharding_spec())
+    step = jax.jit(model.train_step, donate_argnums=0, out_shardings=shardings)
     compiled = step.lower(tuple(map(list, state)), batch).compile()
     return str(compiled.as_text())
 
 
-def trace_exchange(work: Callable[[], None]) -> float:
+def trace_exchange(work: Call) -> float:
     """Returns for how many seconds the devices of this process were in collectives, on average.
 
     Args:
         work: What is traced. It should have run before, and leave nothing running.
     """
     options = jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0  # which would slow Python down
+    options.python_tracer_level = 0  # another would slow Python down
     options.host_tracer_level = 2
     with tempfile.TemporaryDirectory(prefix="tfbench-trace-") as folder:
         jax.profiler.start_trace(folder, profiler_options=options)
@@ -250,14 +241,13 @@ def trace_exchange(work: Callable[[], None]) -> float:
 
 
 def _read_seconds(path: Path) -> float:
-    planes = {plane.name: plane for plane in jax.profiler.ProfileData.from_file(str(path)).planes}
+    trace = jax.profiler.ProfileData.from_file(str(path))
+    planes = {plane.name: plane for plane in trace.planes}
     gpus = [plane for name, plane in planes.items() if _GPU_PLANE.fullmatch(name)]
-    found = gpus or [planes[_HOST_PLANE]]
-    nanoseconds = sum(
-        event.duration_ns
-        for plane in found
-        for line in plane.lines
-        for event in line.events
-        if _TRACED.match(event.name)
-    )
-    return float(nanoseconds) * 1e-9 / (len(gpus) or jax.local_device_count())
+    nanoseconds = 0.0
+    for plane in gpus or [planes[_HOST_PLANE]]:
+        for line in plane.lines:
+            for event in line.events:
+                if _TRACED.match(event.name):
+                    nanoseconds += event.duration_ns
+    return nanoseconds * 1e-9 / (len(gpus) or jax.local_device_count())

@@ -1,12 +1,7 @@
-"""Several of JAX's devices, of one process or of several.
-
-What there is, and how a model is laid on them.
-"""
+"""Several of JAX's devices, of one process or of several, and how a model is laid on them."""
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -23,9 +18,8 @@ from tfbench.wording import shorten
 
 _JOIN_SECONDS = 3600  # longer than the parent waits for all workers to be there
 _HEARTBEAT_SECONDS = 10  # without a heartbeat of another worker: JAX ends this one
-_LOST = re.compile(
-    r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination"
-)  # in what JAX says when it cannot reach others
+# in what JAX says when it cannot reach others
+_LOST = re.compile(r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,13 +29,10 @@ class SeveralDevices(Placed):
     mesh: Mesh
     devices: tuple[Any, ...]  # JAX's, of all workers in their order
 
-    def scope(self) -> AbstractContextManager[Any]:
-        """Returns a scope in which a model is built on the host.
-
-        What is too large for one device, too.
-        """
-        scope: AbstractContextManager[Any] = jax.default_device(jax.local_devices(backend="cpu")[0])
-        return scope
+    def scope(self) -> Any:
+        """Returns a scope in which a model is built on the host, even if too large for a device."""
+        host = jax.local_devices(backend="cpu")[0]
+        return jax.default_device(host)
 
 
 def resolve(
@@ -54,7 +45,8 @@ def resolve(
     """
     asked = parse_devices(config)
     if asked and asked[0].kind == "cpu":
-        jax.config.update("jax_num_cpu_devices", 1 + max(device.index for device in asked))
+        num_cpus = 1 + max(device.index for device in asked)
+        jax.config.update("jax_num_cpu_devices", num_cpus)
     if rank:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(
@@ -77,8 +69,13 @@ def resolve(
         config = dataclasses.replace(config, num_workers=rank.num_workers)
     require_fitting(chosen, config, training)
     mesh = find_mesh(chosen, config)
-    # GPUs that were not asked for are hidden, so that those that are seen are numbered from 0.
-    places = [device.index if kind == "cpu" else place for place, device in enumerate(chosen)]
+    if kind == "gpu":
+        # GPUs that were not asked for are hidden: those that are seen are numbered from 0.
+        indices = list(range(len(chosen)))
+        hardware = gpu_names[: len(chosen)]
+    else:
+        indices = [device.index for device in chosen]
+        hardware = (cpu_model(),) * len(chosen)
     placement = Placement(
         strategy=config.strategy,
         devices=tuple(map(str, chosen)),
@@ -86,29 +83,26 @@ def resolve(
         global_batch_size=training.global_batch_size,
         per_replica_batch_size=training.global_batch_size // mesh.data,
         cross_device_ops=None,
-        hardware=tuple(gpu_names[place] if kind == "gpu" else cpu_model() for place in places),
+        hardware=hardware,
         feed="split",
         num_workers=rank.num_workers if rank else 1,
         mesh=dataclasses.asdict(mesh),
     )
-    return SeveralDevices(
-        placement,
-        tuple(f"gpu:{place}" for place in places) if kind == "gpu" else placement.devices,
-        mesh,
-        tuple(
-            jax.local_devices(index, kind)[place]
-            for index in range(jax.process_count())
-            for place in places
-        ),
-    )
+    devices = list[Any]()
+    for process in range(jax.process_count()):
+        local = jax.local_devices(process, kind)
+        devices += [local[index] for index in indices]
+    names = tuple(f"{kind}:{index}" for index in indices)
+    return SeveralDevices(placement, names, mesh, tuple(devices))
 
 
 def list_gpus() -> tuple[str, ...]:
-    """Returns what hardware the GPUs are that JAX sees, without those of other workers."""
+    """Returns the hardware of the GPUs that JAX sees, without those of other workers."""
     try:
-        return tuple(str(device.device_kind) for device in jax.local_devices(backend="gpu"))
+        gpus = jax.local_devices(backend="gpu")
     except RuntimeError:  # there are none, or they cannot be started
         return ()
+    return tuple(str(device.device_kind) for device in gpus)
 
 
 def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any) -> SeveralDevices:
@@ -117,54 +111,51 @@ def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any
     Raises:
         RecipeError: The layout does not fit the network.
     """
-    shapes = list_dense(model) if config.strategy in CUTTING_STRATEGIES else {}
-    cut = lay_out(shapes, placed.mesh) if config.strategy in CUTTING_STRATEGIES else {}
+    cuts = config.strategy in CUTTING_STRATEGIES
+    shapes = list_dense(model) if cuts else {}
+    cut = lay_out(shapes, placed.mesh) if cuts else {}
     paths = {name_in(model, variable.path): variable.path for variable in model.variables}
     layout = {paths[name]: axes for name, axes in cut.items()}
-    MeshDistribution(
-        placed.mesh, placed.devices, layout, _cut_outputs(model, layout)
-    ).distribute_variables(model)
-    notes = _notes(shapes, cut)
-    return dataclasses.replace(
-        placed, placement=dataclasses.replace(placed.placement, notes=notes, layout=cut)
-    )
+    outputs = _cut_outputs(model, layout)
+    distribution = MeshDistribution(placed.mesh, placed.devices, layout, outputs)
+    distribution.distribute_variables(model)
+    placement = dataclasses.replace(placed.placement, layout=cut)
+    matrices = [name for name, shape in shapes.items() if len(shape) > 1]
+    whole = ", ".join(name for name in matrices if name not in cut)
+    if whole:
+        note = f"whole on every device, since its outputs do not divide: {whole}"
+        placement = dataclasses.replace(placement, notes=(note,))
+    return dataclasses.replace(placed, placement=placement)
 
 
 def _cut_outputs(model: Any, layout: dict[str, Any]) -> dict[str, Any]:
-    """Returns how outputs are cut where kernels are cut by their last axis.
+    """Returns how outputs are cut where kernels are cut by their last axis, by the layer's path.
 
-    They are keyed by the layer's path. The last axis of a kernel is that of the outputs.
+    The last axis of a kernel is that of the outputs.
     """
-    found = {}
+    outputs = {}
     for layer in model._flatten_layers():
         kernel: Any = getattr(layer, "kernel", None)
-        split = layout[kernel.path][-1] if kernel is not None and kernel.path in layout else None
+        if kernel is None or kernel.path not in layout:
+            continue
+        split = layout[kernel.path][-1]
         if split:
-            rank = len(layer.output.shape)
-            batch = None if split == "data" else "data"
-            found[kernel.path.rpartition("/")[0].removeprefix(f"{model.name}/")] = (
-                batch,
-                *[None] * (rank - 2),
-                split,
-            )
-    return found
+            axes: list[Any] = [None] * len(layer.output.shape)
+            axes[0] = None if split == "data" else "data"
+            axes[-1] = split
+            name, _, _ = name_in(model, kernel.path).rpartition("/")
+            outputs[name] = tuple(axes)
+    return outputs
 
 
 def list_dense(model: Any) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the trained variables of dense layers, as layouts are made of them."""
-    dense = [layer for layer in model._flatten_layers() if type(layer).__name__ == "Dense"]
-    return {
-        name_in(model, weight.path): tuple(weight.shape)
-        for layer in dense
-        for weight in layer.trainable_variables
-    }
-
-
-def _notes(shapes: Mapping[str, tuple[int, ...]], cut: Collection[str]) -> tuple[str, ...]:
-    whole = [name for name, shape in shapes.items() if len(shape) > 1 and name not in cut]
-    if not whole:
-        return ()
-    return (f"whole on every device, since its outputs do not divide: {', '.join(whole)}",)
+    """Returns the shapes of the trained variables of dense layers, which layouts may cut."""
+    shapes = {}
+    for layer in model._flatten_layers():
+        if type(layer).__name__ == "Dense":
+            for weight in layer.trainable_variables:
+                shapes[name_in(model, weight.path)] = tuple(weight.shape)
+    return shapes
 
 
 def explain_lost_worker(error: Exception) -> str:
@@ -172,9 +163,9 @@ def explain_lost_worker(error: Exception) -> str:
 
     "" for an error of another kind.
     """
-    if not _LOST.search(str(error)):
+    text = str(error)
+    # A ValueError where the step finds the connection closed, the other where it waits for it.
+    is_kind = isinstance(error, jax.errors.JaxRuntimeError | ValueError)
+    if not is_kind or not _LOST.search(text) or jax.process_count() == 1:
         return ""
-    # A ValueError where the step finds the connection closed, of the other kind where it waits for
-    # it.
-    says_so = isinstance(error, jax.errors.JaxRuntimeError | ValueError) and jax.process_count() > 1
-    return shorten(str(error).rpartition(": ")[2]) if says_so else ""
+    return shorten(text.rpartition(": ")[2])

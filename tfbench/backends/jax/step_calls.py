@@ -1,14 +1,11 @@
-"""A compiled model's step on JAX as functions without arguments.
+"""A compiled model's step on JAX as functions: Keras's own, and the step up to each phase.
 
-Keras's own, and those of its phases.
-
-What training changes is given to a function and comes back from it. It is held here, as `fit` holds
-it: a function that updates it may write over what it was given, so that every call has to begin
-with what the last one left.
+A function takes the state that training changes, and returns it. The state is held here, as `fit`
+holds it: a function that updates it may write over what it was given, so that every call has to
+begin with what the last one left.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,8 +15,7 @@ from tfbench.backends import profiling
 from tfbench.backends.device_choice import Placed
 from tfbench.backends.profiling import ProfiledBatches
 
-# The parts of the state that Keras's training function takes and returns, in its order and by its
-# names.
+# The parts of the state that Keras's training function takes and returns, in its order.
 _PARTS = (
     "trainable_variables",
     "non_trainable_variables",
@@ -38,20 +34,18 @@ class StepCalls(profiling.StepCalls):
         super().__init__(model, batches, placed)
         self._state: State | None = None  # None: the model's variables hold it
 
-    def build(self, upto: str) -> Callable[..., Any]:
+    def build(self, upto: str) -> Any:
         """Returns the step up to a phase, as a function of the state, too.
 
-        It returns all that it computes, the loss first, since XLA leaves out what is not asked for.
+        It returns all that it computes, the loss first, since XLA leaves out unused results.
         """
         work = functools.partial(_run, self.model, upto)
         if not self.model.jit_compile:
             return work
-        compiled: Callable[..., Any] = jax.jit(
-            work, donate_argnums=0 if upto == "update" else (), keep_unused=True
-        )
-        return compiled
+        donated = 0 if upto == "update" else ()
+        return jax.jit(work, donate_argnums=donated, keep_unused=True)
 
-    def run(self, upto: str, function: Callable[..., Any], x: Any, y: Any) -> Any:
+    def run(self, upto: str, function: Any, x: Any, y: Any) -> Any:
         """Calls what `build` returned."""
         result = function(self.take_state(), x, y)
         if upto == "update":
@@ -61,13 +55,13 @@ class StepCalls(profiling.StepCalls):
     def train(self, iterator: Any) -> Any:
         """Calls Keras's training function; returns its logs, and the state."""
         logs, self._state = self.model.train_function(self.take_state(), iterator)
-        # `fit` lays it out for callbacks after each step, which takes its time for a network of
+        # `fit` lays the state out for callbacks after each step, which takes time for a network of
         # many variables.
         self.model._jax_state = dict(zip(_PARTS, self._state, strict=True))
         return logs, self._state
 
     def wait(self, result: Any) -> None:
-        """Waits for all arrays; those in containers of Keras's own would be passed over by JAX."""
+        """Waits for all arrays; JAX alone would pass over those in Keras's own containers."""
         jax.block_until_ready(keras.tree.flatten(result))
 
     def restore(self) -> None:
@@ -76,14 +70,10 @@ class StepCalls(profiling.StepCalls):
         super().restore()
 
     def take_state(self) -> State:
-        """Returns the state.
-
-        The first time out of the model's variables, which `fit` empties, too.
-        """
+        """Returns the state; the first call takes it from the model's variables, as `fit` does."""
         if self._state is None:
-            self._state = self.model._get_jax_state(
-                **dict.fromkeys(_PARTS, True), purge_model_variables=True
-            )
+            parts = dict.fromkeys(_PARTS, True)
+            self._state = self.model._get_jax_state(**parts, purge_model_variables=True)
         return self._state
 
 
@@ -105,7 +95,8 @@ def _run(model: Any, upto: str, state: State, x: Any, y: Any) -> Any:
     if upto == "forward":
         _, (loss, _, others, _) = forward(trained)
         return loss, others
-    (_, (loss, _, others, _)), gradients = jax.value_and_grad(forward, has_aux=True)(trained)
+    backward = jax.value_and_grad(forward, has_aux=True)
+    (_, (loss, _, others, _)), gradients = backward(trained)
     if upto == "backward":
         return loss, others, gradients
     trained, of_optimizer = model.optimizer.stateless_apply(of_optimizer, gradients, trained)

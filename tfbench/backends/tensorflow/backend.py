@@ -1,19 +1,20 @@
-"""TensorFlow as a backend: its settings, what it says of itself, and where all else is."""
+"""TensorFlow as a backend: its settings, its versions, and the modules that do the rest."""
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from tensorflow.python.framework.config import (
-    is_op_determinism_enabled,
-)  # as Keras asks; nothing public tells
+
+# As Keras asks; there is no public way.
+from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from tfbench.backends.backend import Backend
 from tfbench.backends.peak import Run, Sizes
+from tfbench.backends.profiling import Call
 from tfbench.backends.tensorflow import (
     input_pipeline,
     op_trace,
@@ -90,23 +91,26 @@ class TensorFlow(Backend):
         }
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
-        """Returns the settings that TensorFlow alone can tell."""
-        runs_eagerly = model.run_eagerly or tf.config.functions_run_eagerly()
+        """Returns the settings that only TensorFlow knows."""
+        if model.run_eagerly or tf.config.functions_run_eagerly():
+            compiler = "eager"
+        elif model.jit_compile:
+            compiler = "xla"
+        else:
+            compiler = "graph"
         visible = tuple(device.name for device in tf.config.get_visible_devices("GPU"))
+        flags = [os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")]
         return {
-            "compiler": "eager" if runs_eagerly else "xla" if model.jit_compile else "graph",
+            "compiler": compiler,
             "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
             "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
             "deterministic": is_op_determinism_enabled(),
             "soft_device_placement": tf.config.get_soft_device_placement(),
             "visible_gpus": visible,
-            "gpu_addresses": gpus.find_addresses(
-                visible
-            ),  # others are hidden from TensorFlow alone, not from CUDA
-            "xla_flags": " ".join(
-                filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))
-            ),
+            # Other GPUs are hidden from TensorFlow alone, not from CUDA.
+            "gpu_addresses": gpus.find_addresses(visible),
+            "xla_flags": " ".join(filter(None, flags)),
             "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
         }
 
@@ -115,10 +119,7 @@ class TensorFlow(Backend):
         return int(tf.distribute.get_strategy().num_replicas_in_sync)
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
-        """Lets a compiled model train over several workers.
-
-        Its strategy does not do so by itself.
-        """
+        """Lets a compiled model train over several workers, as its strategy alone does not."""
         if config.strategy == "multi_worker":
             several_workers.fit_over_workers(model)
         return placed
@@ -130,38 +131,35 @@ class TensorFlow(Backend):
         """
         return placement.num_workers > 1 or placement.cross_device_ops == "nccl"
 
-    def trace_exchange(self, work: Callable[[], None]) -> float | None:
-        """Returns for how long this worker's devices were in collectives; None.
-
-        The trace has none.
-        """
-        found = [one for one in op_trace.trace(work).operations if _EXCHANGES.match(one.kind)]
+    def trace_exchange(self, work: Call) -> float | None:
+        """Returns for how long this worker's devices were in collectives; None: in no one."""
+        durations = []
+        for operation in op_trace.trace(work).operations:
+            if _EXCHANGES.match(operation.kind):
+                durations.append(operation.end - operation.start)
         num_devices = len(self.list_gpus()) or 1
-        return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
+        return sum(durations) * 1e-12 / num_devices if durations else None
 
     def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
         """Returns the value of a variable, of Keras or of TensorFlow.
 
         Under a strategy, that of the first replica.
         """
-        of_keras = not callable(
-            variable.value
-        )  # a method of TensorFlow's variables, what Keras's hold in theirs
-        return np.asarray((variable.value if of_keras else variable).numpy())
+        # In Keras's variables, `value` is TensorFlow's variable; in those, it is a method.
+        if not callable(variable.value):
+            variable = variable.value
+        return np.asarray(variable.numpy())
 
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU, "GPU:0"."""
         return int(tf.config.experimental.get_memory_info(name)["peak"])
 
     def forget_peak(self, name: str) -> None:
-        """Begins anew."""
+        """Resets the peak of a GPU."""
         tf.config.experimental.reset_memory_stats(name)
 
     def explain_out_of_memory(self, error: Exception) -> str | None:
-        """Returns what an error says of memory that could not be had.
-
-        None for an error of another kind.
-        """
+        """Returns what an error says about memory that ran out, or None for another kind."""
         is_exhausted = isinstance(error, tf.errors.ResourceExhaustedError)
         is_copy = isinstance(error, tf.errors.InternalError) and _COPY_TO_A_FULL_GPU in str(error)
         return str(getattr(error, "message", error)) if is_exhausted or is_copy else None
@@ -171,16 +169,15 @@ class TensorFlow(Backend):
         num_rows, common, num_columns = sizes
 
         def draw(rows: int, columns: int) -> Any:
-            return tf.cast(
-                tf.random.stateless_normal([rows, columns], [0, rows]) * rows**-0.5, dtype
-            )
+            values = tf.random.stateless_normal([rows, columns], [0, rows])
+            return tf.cast(values * rows**-0.5, dtype)
 
         factors = []
         for device in devices:
             with tf.device(device):
-                factors.append(
-                    (draw(num_rows, common), draw(common, num_columns), draw(num_columns, common))
-                )
+                first = draw(num_rows, common)
+                there = draw(common, num_columns)
+                factors.append((first, there, draw(num_columns, common)))
 
         @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
         def multiply() -> Any:
@@ -226,10 +223,8 @@ class TensorFlow(Backend):
 def uses_onednn() -> bool | None:
     """Says whether TensorFlow gives operations on the CPU to oneDNN.
 
-    None where this TensorFlow cannot be asked.
-
-    Unless TF_ENABLE_ONEDNN_OPTS says so, TensorFlow decides by the processor. There is no public
-    way to ask how it did.
+    None where this TensorFlow cannot be asked. TensorFlow decides by the processor, unless
+    TF_ENABLE_ONEDNN_OPTS is set. There is no public way to ask how it decided.
     """
     try:
         from tensorflow.python.util._pywrap_util_port import IsMklEnabled

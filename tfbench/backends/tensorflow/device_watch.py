@@ -1,7 +1,4 @@
-"""TensorFlow's placement of a run, compared with the devices asked for.
-
-It is the placement of the variables and of the first step.
-"""
+"""Where TensorFlow placed the variables and the first step, against the devices asked for."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -29,16 +26,14 @@ class DeviceWatch:
         return self
 
     def stop(self) -> set[tuple[str, str]]:
-        """Stops watching, and returns each node's device name and operation.
-
-        The name is the full one of TensorFlow.
-        """
+        """Stops watching; returns each node's device, by TensorFlow's full name, and operation."""
         metadata = context.export_run_metadata()
         context.disable_run_metadata()
-        graphs = (
-            graph for function in metadata.function_graphs for graph in function.partition_graphs
-        )
-        return {(node.device, node.op) for graph in graphs for node in graph.node if node.device}
+        nodes = set[tuple[str, str]]()
+        for function in metadata.function_graphs:
+            for graph in function.partition_graphs:
+                nodes.update((node.device, node.op) for node in graph.node if node.device)
+        return nodes
 
     def verify(self, placed: Any, model: Any) -> None:
         """Stops watching, and verifies the placement; see `verify_placement`."""
@@ -63,44 +58,45 @@ def verify_placement(
         MeasurementError: Variables or the step are elsewhere.
     """
     wanted = set(resolved.placement.devices)
-    variables = {
-        _short(name, resolved)
-        for variable in [*model.variables, *model.optimizer.variables]
-        for name in _devices_of(variable)
-    }
+    allowed = wanted | {HOST}
+    of_optimizer = model.optimizer.variables
+    variables = _devices_of([*model.variables, *of_optimizer], resolved)
     # Random seeds of dropout and the like are integers, which TensorFlow keeps on the host.
-    trainable = [
-        *model.trainable_variables,
-        *(v for v in model.optimizer.variables if "float" in v.dtype and v.shape),
-    ]
-    trained = {_short(name, resolved) for variable in trainable for name in _devices_of(variable)}
-    if trained != wanted or not variables <= wanted | {HOST}:
+    floats = [variable for variable in of_optimizer if "float" in variable.dtype]
+    moments = [variable for variable in floats if variable.shape]
+    trained = _devices_of([*model.trainable_variables, *moments], resolved)
+    if trained != wanted or not variables <= allowed:
         raise MeasurementError(
             f"variables were placed on {_names(variables)} instead of {_names(wanted)}."
         )
-    stepped: dict[str, set[str]] = {}
+    operations: dict[str, set[str]] = {}
     for name, operation in nodes:
-        stepped.setdefault(_short(name, resolved), set()).add(operation)
-    if not wanted <= stepped.keys() or not stepped.keys() <= wanted | {HOST}:
+        operations.setdefault(_short(name, resolved), set()).add(operation)
+    if not wanted <= operations.keys() or not operations.keys() <= allowed:
         raise MeasurementError(
-            f"the training step ran on {_names(stepped)} instead of {_names(wanted)}."
+            f"the training step ran on {_names(operations)} instead of {_names(wanted)}."
         )
     if HOST not in wanted:
-        strayed = {operation for operation in stepped.get(HOST, ()) if _COMPUTES.search(operation)}
+        on_host = operations.get(HOST, ())
+        strayed = sorted(operation for operation in on_host if _COMPUTES.search(operation))
         if strayed:
             raise MeasurementError(
-                f"{', '.join(sorted(strayed))} of the training step ran on {HOST} instead of"
+                f"{', '.join(strayed)} of the training step ran on {HOST} instead of"
                 f" {_names(wanted)}: TensorFlow has no kernel for it there."
             )
 
 
 def copies_of(variable: Any) -> Sequence[Any]:
-    """Returns TensorFlow's variables behind one of Keras's, one a replica."""
+    """Returns TensorFlow's variables behind one of Keras's, one per replica."""
     return getattr(variable.value, "values", (variable.value,))
 
 
-def _devices_of(variable: Any) -> list[str]:
-    return [copy.device for copy in copies_of(variable)]
+def _devices_of(variables: Iterable[Any], resolved: ResolvedDistribution) -> set[str]:
+    devices = set()
+    for variable in variables:
+        for copy in copies_of(variable):
+            devices.add(_short(copy.device, resolved))
+    return devices
 
 
 def _short(name: str, resolved: ResolvedDistribution) -> str:
@@ -108,11 +104,11 @@ def _short(name: str, resolved: ResolvedDistribution) -> str:
 
     Such a name is "/job:localhost/replica:0/task:0/device:GPU:0".
     """
-    tail = name[name.rfind("/device:") :]
     if resolved.task not in name:
         return name  # of another worker
-    asked = dict(zip(resolved.device_names, resolved.placement.devices, strict=True))
-    return asked.get(tail, tail.removeprefix("/device:").lower())
+    tail = name[name.rfind("/device:") :]
+    devices = dict(zip(resolved.device_names, resolved.placement.devices, strict=True))
+    return devices.get(tail, tail.removeprefix("/device:").lower())
 
 
 def _names(devices: Iterable[str]) -> str:

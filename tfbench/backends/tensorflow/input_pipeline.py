@@ -1,9 +1,7 @@
-"""From stored samples to the batches that training and validation are fed with.
-
-The same pipeline in every setup.
-"""
+"""From stored samples to the batches of training and validation, the same in every setup."""
 
 import contextlib
+import functools
 import math
 import os
 import re
@@ -14,6 +12,7 @@ import tensorflow as tf
 from tensorflow.python.data.ops import map_op
 
 from tfbench.backends import array_feeding
+from tfbench.backends.array_feeding import Batch, Transform
 from tfbench.datasets.sources import order
 from tfbench.datasets.sources.order import crop_view
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, SplitName, Splits, map_arrays
@@ -27,10 +26,9 @@ PREFETCHED_BATCHES = 4  # batches waiting to be used
 # others for every operation takes more processor time than the work (batches of 32 x 784: three
 # times as much), above it less.
 LIGHT_BYTES = 2**20
-_unconverted = (
-    tf.autograph.experimental.do_not_convert
-)  # AutoGraph takes half a second, and has nothing to convert
-# around what is told of one, in TensorFlow's message
+# AutoGraph takes half a second, and has nothing to convert.
+_unconverted = tf.autograph.experimental.do_not_convert
+# around the reader's own message, in TensorFlow's
 _BROKEN = "<broken sample>"
 _END = "</broken sample>"
 
@@ -40,9 +38,9 @@ def count_ahead(splits: Splits, global_batch_size: int) -> int:
 
     In a pause, nothing takes a batch from the pipeline for a while.
     """
-    return PREFETCHED_BATCHES + (
-        0 if _is_light(splits.train, splits.spec, global_batch_size) else PARALLEL_BATCHES
-    )
+    if _is_light(splits.train, splits.spec, global_batch_size):
+        return PREFETCHED_BATCHES
+    return PREFETCHED_BATCHES + PARALLEL_BATCHES
 
 
 def build_training_dataset(
@@ -55,9 +53,9 @@ def build_training_dataset(
 ) -> tf.data.Dataset:
     """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
 
-    Order, crops and mirrors of a batch depend on the seed and its step alone. Of samples in memory
-    a batch is gathered at once, then converted: a fraction of slicing every sample costs, and the
-    arrays stay in their stored type.
+    Order, crops and mirrors of a batch depend on the seed and its step alone. A batch of samples in
+    memory is gathered at once, then converted: this costs a fraction of slicing every sample, and
+    the arrays stay in their stored type.
 
     Args:
         splits: The data.
@@ -68,8 +66,8 @@ def build_training_dataset(
 
     Returns:
         Batches (inputs, targets): float32 or integers (batch, *input_shape), and (batch,
-            *target_shape). Of structured
-        data (inputs, targets, weights), as far as there are any, each as the data set has it.
+            *target_shape). Of structured data (inputs, targets, weights), as far as there are any,
+            each as the data set has it.
     """
     split = splits.train
     spec = splits.spec
@@ -85,26 +83,19 @@ def build_training_dataset(
         batches = samples.batch(part.size_of(global_batch_size), drop_remainder=True)
         fetch = tuple
 
-    def prepare(step: Any, batch: Any) -> tuple[Any, ...]:
+    def prepare(step: Any, batch: Any) -> Batch:
         inputs, *others = fetch(batch)
-        return (
-            finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step, part)),
-            *others,
-        )
+        crop = functools.partial(crop_at_random, spec=spec, seed=seed, step=step, part=part)
+        return finish(inputs, splits, crop), *others
 
-    return ahead(
-        _map(
-            batches.enumerate(first_step),
-            prepare,
-            is_light=_is_light(split, spec, global_batch_size),
-        )
-    )
+    is_light = _is_light(split, spec, global_batch_size)
+    return ahead(_map(batches.enumerate(first_step), prepare, is_light=is_light))
 
 
 def build_orders(
     split: Split, spec: DatasetSpec, *, seed: int, first_sample: int
 ) -> tf.data.Dataset:
-    """Builds an endless stream of orders, one a pass, of samples in memory: their numbers, int64.
+    """Builds an endless stream of orders, one per pass: numbers of samples in memory, int64.
 
     The first one begins after `first_sample` samples of all passes.
     """
@@ -144,10 +135,12 @@ def build_validation_dataset(
         Batches as of `build_training_dataset`.
     """
     chosen = getattr(splits, split)
+    spec = splits.spec
     num_full, rest = divmod(chosen.num_samples, batch_size)
     size = part.size_of(batch_size)
     size_of_last = part.size_of(rest)
-    if not num_full and not size_of_last:  # Keras takes no data without a batch
+    num_batches = num_full + 1 if size_of_last > 0 else num_full
+    if not num_batches:  # Keras takes no data without a batch
         first = build_validation_dataset(splits, batch_size=batch_size, split=split, view=view)
         return first.map(lambda *batch: map_arrays(lambda array: array[:0], batch))
 
@@ -156,32 +149,31 @@ def build_validation_dataset(
         start, stop = part.bounds(tf.minimum(first + batch_size, chosen.num_samples) - first)
         return tf.range(first + start, first + stop)
 
-    batches = _map_inline(tf.data.Dataset.range(num_full + (size_of_last > 0)), numbers_of)
+    batches = _map_inline(tf.data.Dataset.range(num_batches), numbers_of)
     if chosen.read is None:
         fetch = gather_from(chosen)
     else:
-        own = tf.data.experimental.assert_cardinality(num_full * size + size_of_last)(
-            batches.unbatch()
-        )
-        batches = _decode(chosen, splits.spec, own).batch(size)
+        count = tf.data.experimental.assert_cardinality(num_full * size + size_of_last)
+        samples = _decode(chosen, spec, count(batches.unbatch()))
+        batches = samples.batch(size)
         fetch = tuple
 
-    def prepare(_number: Any, batch: Any) -> tuple[Any, ...]:
+    def prepare(_number: Any, batch: Any) -> Batch:
         inputs, *others = fetch(batch)
-        return finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), *others
+        return finish(inputs, splits, lambda images: crop_view(images, spec, view)), *others
 
-    return ahead(
-        _map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size))
-    )
+    is_light = _is_light(chosen, spec, batch_size)
+    return ahead(_map(batches.enumerate(), prepare, is_light=is_light))
 
 
 def compile_draws(batches: tf.data.Dataset) -> Callable[[int], None]:
-    """Returns what draws a number of batches, on the host, with no Python in between."""
+    """Returns a function that draws a number of batches on the host, without Python in between."""
     with tf.device("/cpu:0"):
         iterator = iter(batches)
 
         def take(number: Any) -> list[Any]:
-            with tf.control_dependencies(tf.nest.flatten(iterator.get_next())):
+            tensors = tf.nest.flatten(iterator.get_next())
+            with tf.control_dependencies(tensors):
                 return [number + 1]
 
         # A loop of our own: AutoGraph, which makes one of Python's, warns on Python 3.13.
@@ -198,9 +190,7 @@ def compile_draws(batches: tf.data.Dataset) -> Callable[[int], None]:
 
 @contextlib.contextmanager
 def broken_samples_named(source: str) -> Iterator[None]:
-    """Turns TensorFlow's error about an unreadable sample into the reader's own.
-
-    The data's source is added to it.
+    """Turns TensorFlow's error about an unreadable sample into the reader's own, with the source.
 
     Raises:
         DatasetError: A sample could not be read.
@@ -208,8 +198,8 @@ def broken_samples_named(source: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if told := re.search(f"{_BROKEN}(.*?){_END}", str(error), re.DOTALL):
-            raise DatasetError(f"{told[1]} Data: {source}.") from error
+        if message := re.search(f"{_BROKEN}(.*?){_END}", str(error), re.DOTALL):
+            raise DatasetError(f"{message[1]} Data: {source}.") from error
         raise
 
 
@@ -222,11 +212,10 @@ def _decode(split: Split, spec: DatasetSpec, samples: tf.data.Dataset) -> tf.dat
         try:
             return read(row) if read else row
         except DatasetError as error:
-            raise ValueError(
-                f"{_BROKEN}{error}{_END}"
-            ) from error  # TensorFlow hands on its text alone
+            # TensorFlow hands on nothing but the text.
+            raise ValueError(f"{_BROKEN}{error}{_END}") from error
 
-    def decode(number: Any) -> tuple[Any, ...]:
+    def decode(number: Any) -> Batch:
         row, *others = gather(number)
         sample = tf.numpy_function(call, [row], tf.as_dtype(spec.input_dtype), stateful=False)
         return tf.ensure_shape(sample, spec.stored_shape or spec.input_shape), *others
@@ -235,11 +224,14 @@ def _decode(split: Split, spec: DatasetSpec, samples: tf.data.Dataset) -> tf.dat
 
 
 def _is_light(split: Split, spec: DatasetSpec, batch_size: int) -> bool:
-    """Says whether a batch takes so little work that more than one thread would make it dearer."""
+    """Says whether a batch takes so little work that several threads would cost more than one."""
     if split.read or spec.stored_shape or spec.mirrors:
         return False
-    size = split.nbytes // split.num_rows if spec.is_structured else 4 * math.prod(spec.input_shape)
-    return batch_size * size <= LIGHT_BYTES
+    if spec.is_structured:
+        sample_bytes = split.nbytes // split.num_rows
+    else:
+        sample_bytes = 4 * math.prod(spec.input_shape)
+    return batch_size * sample_bytes <= LIGHT_BYTES
 
 
 def _map(
@@ -251,9 +243,7 @@ def _map(
 
 
 def _map_inline(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """Maps by a function whose operations run in the thread that asks.
-
-    They run one after another.
+    """Maps by a function whose operations run one after another, in the thread that asks.
 
     `Dataset.map` hands each of them to another thread. TensorFlow can do without, and publishes no
     way to ask for it.
@@ -271,25 +261,22 @@ def ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
     return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
 
 
-def finish(images: Any, splits: Splits, crop: Callable[[Any], Any] = lambda images: images) -> Any:
+def finish(images: Any, splits: Splits, crop: Transform = lambda images: images) -> Any:
     """Turns stored samples into a model's input, as for every backend."""
     return array_feeding.finish(images, splits, crop, lambda images: tf.cast(images, tf.float32))
 
 
-def gather_from(
-    split: Split, place: Callable[[Any], Any] = lambda tensor: tensor
-) -> Callable[[Any], tuple[Any, ...]]:
-    """Returns what takes samples by their numbers.
+def gather_from(split: Split, place: Transform = lambda tensor: tensor) -> Transform:
+    """Returns a function that takes samples by their numbers.
 
     `place` puts the arrays, as tensors, where they are taken from.
     """
     arrays = map_arrays(lambda array: place(on_host(array)), split.arrays)
-    pool = split.num_rows
+    num_rows = split.num_rows
 
-    def gather(indices: Any) -> tuple[Any, ...]:
-        rows = indices % pool if pool < split.num_samples else indices
-        taken: tuple[Any, ...] = map_arrays(lambda array: tf.gather(array, rows), arrays)
-        return taken
+    def gather(indices: Any) -> Any:
+        rows = indices % num_rows if num_rows < split.num_samples else indices
+        return map_arrays(lambda array: tf.gather(array, rows), arrays)
 
     return gather
 
@@ -297,12 +284,11 @@ def gather_from(
 def on_host(array: Any) -> Any:
     """Returns an array as a tensor on the host, where the pipeline runs.
 
-    Without a copy if its memory allows for it.
+    Nothing is copied if the array's memory allows for it.
     """
-    shareable = (
-        array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous and array.flags.writeable
-    )
-    if shareable and array.dtype.kind in "uif" and array.size:
+    is_aligned = array.ctypes.data % ALIGNMENT == 0
+    is_shareable = is_aligned and array.flags.c_contiguous and array.flags.writeable
+    if is_shareable and array.dtype.kind in "uif" and array.size:
         return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
     with tf.device("/cpu:0"):  # a plain constant would be copied to the first GPU
         return tf.constant(array)
@@ -313,36 +299,33 @@ def crop_at_random(
 ) -> Any:
     """Crops images at random, and mirrors one in two, where the data set says so.
 
-    A function of the seed and the step alone, which NumPy draws as it does for every backend.
+    The result depends on the seed and the step alone; NumPy draws, as for every backend.
 
     Args:
         images: (batch, *stored_shape), of any type.
         spec: Says what is cut and turned.
         seed: Of the training.
         step: Number of the batch, an int64 tensor.
-        part: Of the batch, that these images are; drawn is for all of it.
+        part: Of the batch, that these images are; crops are drawn for all of it.
 
     Returns:
         (batch, *input_shape).
     """
     if not (spec.stored_shape or spec.mirrors):
         return images
-    height = images.shape[1]
-    (rows, columns) = spec.input_shape[:2]
+    batch_size, stored_height = images.shape[:2]
+    height, width = spec.input_shape[:2]
 
     def draw(step: Any) -> Any:
-        drawn = order.draw_crops(
-            int(step), spec, batch_size=images.shape[0] * part.count, seed=seed
-        )
-        return part.of(drawn.tops), part.of(drawn.lefts), part.of(drawn.turned)
+        crops = order.draw_crops(int(step), spec, batch_size=batch_size * part.count, seed=seed)
+        return part.of(crops.tops), part.of(crops.lefts), part.of(crops.turned)
 
     drawn = tf.numpy_function(draw, [step], [tf.int64, tf.int64, tf.bool], stateful=False)
-    top, left, turned = (tf.ensure_shape(one, images.shape[:1]) for one in drawn)
-    taken = left[:, None] + tf.range(columns, dtype=tf.int64)
+    tops, lefts, turned = (tf.ensure_shape(tensor, [batch_size]) for tensor in drawn)
+    columns = lefts[:, None] + tf.range(width, dtype=tf.int64)
     if spec.mirrors:
-        taken = tf.where(turned[:, None], taken[:, ::-1], taken)
-    if rows < height:
-        images = tf.gather(
-            images, top[:, None] + tf.range(rows, dtype=tf.int64), axis=1, batch_dims=1
-        )
-    return tf.gather(images, taken, axis=2, batch_dims=1)
+        columns = tf.where(turned[:, None], columns[:, ::-1], columns)
+    if height < stored_height:
+        rows = tops[:, None] + tf.range(height, dtype=tf.int64)
+        images = tf.gather(images, rows, axis=1, batch_dims=1)
+    return tf.gather(images, columns, axis=2, batch_dims=1)

@@ -1,11 +1,7 @@
-"""Devices and strategies: what was asked for, what there is, what was really used.
-
-Resolved here and nowhere else.
-"""
+"""Devices and strategies: what was asked for, what there is, and what TensorFlow uses."""
 
 import dataclasses
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -26,34 +22,34 @@ class ResolvedDistribution(Placed):
     strategy: Any  # tf.distribute.Strategy
     task: str = ""  # "/task:1/" of several workers, which every device of this one has in its name
 
-    def scope(self) -> AbstractContextManager[Any]:
+    def scope(self) -> Any:
         """Returns the strategy's scope."""
-        scope: AbstractContextManager[Any] = self.strategy.scope()
-        return scope
+        return self.strategy.scope()
 
 
 def resolve(
     config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None
 ) -> ResolvedDistribution:
-    """Builds the strategy on exactly the devices asked for.
+    """Builds the strategy on exactly the devices asked for, and meets the other workers.
 
     Nothing may have used TensorFlow's devices before.
-
-    Of several workers, this one waits for the others.
 
     Raises:
         DeviceError: A device is absent, or the batch does not divide among the replicas.
     """
-    gpus = tuple(
-        Device("gpu", index) for index in range(len(tf.config.list_physical_devices("GPU")))
-    )
-    devices = choose_devices(config, training, gpus, takes_all=config.strategy == "mirrored")
-    if devices[0].kind == "gpu":  # in TensorFlow's order, which numbers the visible ones so
+    num_gpus = len(tf.config.list_physical_devices("GPU"))
+    gpus = tuple(Device("gpu", index) for index in range(num_gpus))
+    is_mirrored = config.strategy == "mirrored"
+    devices = choose_devices(config, training, gpus, takes_all=is_mirrored)
+    is_gpu = devices[0].kind == "gpu"
+    if is_gpu:  # in the order in which TensorFlow numbers the visible ones
         devices = tuple(sorted(devices, key=lambda device: device.index))
-    notes = list[str]()
-    if config.strategy == "mirrored" and not config.devices:
-        every = f"no devices named: mirrored takes every GPU, {', '.join(map(str, gpus))}"
-        notes.append(every if gpus else "no GPU found: mirrored runs one replica on the CPU")
+    notes: tuple[str, ...] = ()
+    if is_mirrored and not config.devices:
+        note = "no GPU found: mirrored runs one replica on the CPU"
+        if gpus:
+            note = f"no devices named: mirrored takes every GPU, {', '.join(map(str, gpus))}"
+        notes = (note,)
     if config.strategy == "multi_worker":
         if rank is None:
             raise DeviceError(
@@ -64,13 +60,14 @@ def resolve(
         config = dataclasses.replace(config, num_workers=rank.num_workers)
     require_fitting(devices, config, training)
     logical = _configure(devices)
+    names = list(logical.values())
     if rank is None:
-        # starts the devices: what they take is no memory of the model's
+        # Starts the devices: what they take is no memory of the model's.
         tf.config.list_logical_devices()
-        strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
+        strategy, cross_device_ops = _build_strategy(config, names)
     else:
         strategy, cross_device_ops = several_workers.join(rank, devices[0].kind)
-    feed = feed_alike(strategy, list(logical.values()))
+    feed = feed_alike(strategy, names)
     num_replicas = strategy.num_replicas_in_sync
     placement = Placement(
         strategy=config.strategy,
@@ -80,36 +77,29 @@ def resolve(
         global_batch_size=training.global_batch_size,
         per_replica_batch_size=training.global_batch_size // num_replicas,
         cross_device_ops=cross_device_ops,
-        hardware=list_gpus() if devices[0].kind == "gpu" else (cpu_model(),) * len(devices),
-        notes=tuple(notes),
+        hardware=list_gpus() if is_gpu else (cpu_model(),) * len(devices),
+        notes=notes,
         feed="resident" if training.data_on_device else feed,
     )
     task = f"/task:{rank.index}/" if rank else ""
-    return ResolvedDistribution(placement, tuple(logical.values()), strategy, task)
+    return ResolvedDistribution(placement, tuple(names), strategy, task)
 
 
 def list_gpus() -> tuple[str, ...]:
-    """Returns what hardware the GPUs are that this process was let see."""
-    details = [
-        tf.config.experimental.get_device_details(gpu)
-        for gpu in tf.config.get_visible_devices("GPU")
-    ]
+    """Returns the hardware of the GPUs that this process may see."""
+    gpus = tf.config.get_visible_devices("GPU")
+    details = map(tf.config.experimental.get_device_details, gpus)
     return tuple(str(detail.get("device_name", "GPU")) for detail in details)
 
 
 def _configure(devices: Sequence[Device]) -> dict[str, str]:
-    """Lets TensorFlow see these devices, and the host.
-
-    Returns the names that it will know them by.
-    """
+    """Lets TensorFlow see these devices, and the host; returns TensorFlow's names for them."""
     if devices[0].kind == "cpu":
         physical = tf.config.list_physical_devices("CPU")[0]
         num_logical = 1 + max(device.index for device in devices)
-        tf.config.set_logical_device_configuration(
-            physical, [tf.config.LogicalDeviceConfiguration()] * num_logical
-        )
-        # Off, a device that is not there is an error; on, TensorFlow would quietly take another, or
-        # hang.
+        logical = [tf.config.LogicalDeviceConfiguration()] * num_logical
+        tf.config.set_logical_device_configuration(physical, logical)
+        # Off, an absent device is an error; on, TensorFlow would quietly take another, or hang.
         tf.config.set_soft_device_placement(False)
         return {str(device): f"/device:CPU:{device.index}" for device in devices}
     physical_gpus = tf.config.list_physical_devices("GPU")
@@ -155,9 +145,7 @@ def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
         theirs.
     """
     if len(names) > 1:
-        return (  # what TensorFlow does, which has no other way to make a batch of several replicas
-            "split"
-        )
+        return "split"  # TensorFlow has no other way to make a batch of several replicas
     if "CPU" in names[0]:
         strategy.experimental_distribute_dataset = lambda dataset, options=None: dataset
         return "direct"
@@ -165,9 +153,8 @@ def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
     # on the host. Every strategy but the default takes it by itself, and in its scope lets no other
     # strategy's batches be drawn. That of several workers would cut a data set into their parts
     # besides, in an order of its own.
-    if strategy is tf.distribute.get_strategy() or isinstance(
-        strategy, tf.distribute.MultiWorkerMirroredStrategy
-    ):
+    is_default = strategy is tf.distribute.get_strategy()
+    if is_default or isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         one_device = tf.distribute.OneDeviceStrategy(names[0])
         strategy.experimental_distribute_dataset = one_device.experimental_distribute_dataset
     return "prefetched"

@@ -1,7 +1,7 @@
 """Whether sums over several replicas count each of them once, checked before each run's training.
 
-TensorFlow adds the replicas' gradients up, and some of its ways to do so leave replicas out without
-a sign of it.
+TensorFlow adds the replicas' gradients up, and some of its ways to do so silently leave replicas
+out.
 """
 
 import math
@@ -14,6 +14,7 @@ import tensorflow as tf
 from tfbench.models.structure.foreign_model import has_own_step
 from tfbench.records.placement import Placement, ReplicaCheck
 
+_SAFE = "reduction_to_one_device"
 _OWN_STEP = (
     "the network's own train_step may not divide its loss once by the replicas"
     " (tf.distribute.get_strategy().num_replicas_in_sync), as self.compute_loss and Keras's loss"
@@ -28,25 +29,21 @@ def check_replicas(model: Any, placement: Placement) -> ReplicaCheck:
         model: Compiled under a strategy of several replicas.
         placement: Names the replicas.
     """
-    sizes = [
-        math.prod(weight.shape) for weight in model.trainable_variables
-    ]  # none: the first step makes them
+    sizes = [math.prod(weight.shape) for weight in model.trainable_variables]
     fault = ""
     reason = _OWN_STEP if has_own_step(model) else ""
     try:
+        # A model may have no variables before its first step.
         counts = count_in_sums(model.distribute_strategy, sizes or [1])
         fault = _describe_wrong(counts, placement)
-    except (
-        tf.errors.ResourceExhaustedError
-    ):  # the training may need less: an embedding's gradient has a batch's rows
+    except tf.errors.ResourceExhaustedError:
+        # The training may need less: an embedding's gradient has a batch's rows.
         reason = "there was not enough memory for sums of the gradients' sizes"
     return ReplicaCheck(num_replicas=placement.num_replicas, reason=reason, fault=fault)
 
 
 def count_in_sums(strategy: Any, sizes: Sequence[int]) -> list[set[float]]:
-    """Returns how often each replica is counted in sums over all replicas.
-
-    The sums are made with what Keras's optimizers use.
+    """Returns how often each replica is counted in sums that are made as Keras's optimizers do.
 
     Args:
         strategy: Of several replicas.
@@ -59,41 +56,38 @@ def count_in_sums(strategy: Any, sizes: Sequence[int]) -> list[set[float]]:
     def sum_up() -> Any:
         def give() -> Any:
             context = tf.distribute.get_replica_context()
-            number = int(
-                tf.get_static_value(context.replica_id_in_sync_group)
-            )  # of the replica that is being traced
-            own = [tf.cast(tf.range(size) % num_replicas == number, tf.float32) for size in sizes]
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+            # The number of the replica that is being traced.
+            number = int(tf.get_static_value(context.replica_id_in_sync_group))
+            ones = [tf.cast(tf.range(size) % num_replicas == number, tf.float32) for size in sizes]
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, ones)
 
         return strategy.run(give)
 
     counts: list[set[float]] = [set() for _ in range(num_replicas)]
     for total in tf.function(sum_up, autograph=False)():
         for copy in strategy.experimental_local_results(total):
+            values = copy.numpy()
             for replica in range(num_replicas):
-                counts[replica].update(np.unique(copy.numpy()[replica::num_replicas]).tolist())
+                counts[replica].update(np.unique(values[replica::num_replicas]).tolist())
     return counts
 
 
 def _describe_wrong(counts: Sequence[set[float]], placement: Placement) -> str:
     """Returns which replicas are not counted once, and what to do; "": all are."""
-    alone = placement.num_workers == 1
-    names = (
-        placement.devices
-        if alone
-        else [f"worker {index}" for index in range(placement.num_workers)]
-    )
-    wrong = [
-        f"{device} {' or '.join(f'{count:g}' for count in sorted(found))} times"
-        for device, found in zip(names, counts, strict=True)
-        if found != {1.0}
-    ]
+    names: Sequence[str] = placement.devices
+    remedy = f"another number of replicas, or another version of TensorFlow ({tf.__version__})"
+    if placement.num_workers > 1:
+        names = [f"worker {index}" for index in range(placement.num_workers)]
+    elif placement.cross_device_ops != _SAFE:
+        remedy = f'distribution.cross_device_ops = "{_SAFE}"'
+    wrong = []
+    for name, numbers in zip(names, counts, strict=True):
+        if numbers != {1.0}:
+            texts = [f"{number:g}" for number in sorted(numbers)]
+            wrong.append(f"{name} {' or '.join(texts)} times")
     if not wrong:
         return ""
-    safe = "reduction_to_one_device"
-    mend = f"another number of replicas, or another version of TensorFlow ({tf.__version__})"
-    if placement.cross_device_ops != safe and alone:
-        mend = f'distribution.cross_device_ops = "{safe}"'
     return (
-        f"its sums over {len(counts)} replicas count {', '.join(wrong)} instead of once. Use {mend}"
+        f"its sums over {len(counts)} replicas count {', '.join(wrong)} instead of once. Use"
+        f" {remedy}"
     )

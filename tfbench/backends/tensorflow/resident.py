@@ -1,7 +1,4 @@
-"""Training from samples that lie on the device.
-
-One compiled loop of many steps, which gather their batches there.
-"""
+"""Training from samples that lie on the device: a compiled loop of steps that gather batches."""
 
 import math
 from typing import Any
@@ -9,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfbench import backends
+from tfbench.backends.array_feeding import Batch, Transform
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.datasets.sources.splits import Splits
@@ -18,13 +16,11 @@ from tfbench.recipe.sections import TrainingConfig
 
 
 def require_resident(splits: Splits, model: Any) -> None:
-    """Checks that samples can lie on the device, and that Keras does the training.
-
-    The model is compiled.
+    """Checks that samples can lie on the device, and that Keras trains the compiled model.
 
     Raises:
         DatasetError: Samples are read, or cut, one by one.
-        RecipeError: Code of the user's would meet samples' numbers in place of batches, or what it
+        RecipeError: The user's code would get samples' numbers in place of batches, or what it
             returns is lost.
     """
     spec = splits.spec
@@ -35,7 +31,8 @@ def require_resident(splits: Splits, model: Any) -> None:
         )
     names = ("fit", "make_train_function", "train_step", "compute_metrics")
     problems = [f"a {name}() of its own" for name in names if is_own(model, name)]
-    problems += ["run_eagerly = True"] if model.run_eagerly else []
+    if model.run_eagerly:
+        problems.append("run_eagerly = True")
     if problems:
         raise RecipeError(
             "training.data_on_device: needs a network whose steps and their loop are Keras's. "
@@ -54,12 +51,10 @@ def build_resident_training(
 ) -> tf.data.Dataset:
     """Copies training samples to the device, and has a model take them there.
 
-    The compiled model gets a training function for that.
-
-    The order of the samples is that of `build_training_dataset`, batch by batch. What the host
-    hands over is the samples' numbers, those of the model's `steps_per_execution` steps at a time,
-    fewer at the end of an epoch; one compiled function does these steps. XLA, where it is the
-    compiler, compiles the loop as a whole.
+    The order of the samples is that of `build_training_dataset`, batch by batch. The host hands
+    over the samples' numbers, those of the model's `steps_per_execution` steps at a time, fewer at
+    the end of an epoch; one compiled function does these steps. XLA, where it is the compiler,
+    compiles the loop as a whole.
 
     Args:
         model: Compiled, of one replica; gets the training function that `fit` will use.
@@ -76,11 +71,10 @@ def build_resident_training(
         DeviceError: They do not fit on the device.
     """
     split = splits.train
+    batch_size = training.global_batch_size
 
     def place(tensor: Any) -> Any:
-        if (
-            tensor.dtype == tf.int32
-        ):  # which TensorFlow keeps in the host's memory whatever the device
+        if tensor.dtype == tf.int32:  # TensorFlow keeps these in the host's memory
             tensor = tf.cast(tensor, tf.int64)
         with tf.device(placed.device_names[0]):
             return tf.identity(tensor)
@@ -94,42 +88,38 @@ def build_resident_training(
             f"training.data_on_device: the training samples, {split.nbytes / 2**30:.1f} GiB, do not"
             f" fit on {placed.placement.devices[0]}. Set it to false."
         ) from error
-    _build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
-    model.train_function = _compile(model, splits, take, training, placed.strategy)
+
+    def gather(numbers: Any) -> Batch:
+        inputs, *others = take(numbers)
+        return input_pipeline.finish(inputs, splits), *others
+
+    _build(model, gather(tf.zeros([batch_size], tf.int64)))
+    model.train_function = _compile(
+        model, gather, placed.strategy, is_xla=training.compiler_used == "xla"
+    )
     orders = input_pipeline.build_orders(
-        split, splits.spec, seed=training.seed, first_sample=first_step * training.global_batch_size
+        split, splits.spec, seed=training.seed, first_sample=first_step * batch_size
     )
-    return input_pipeline.ahead(
-        _cut(orders, training.global_batch_size, int(model.steps_per_execution), steps_per_epoch)
-    )
+    blocks = _cut(orders, batch_size, int(model.steps_per_execution), steps_per_epoch)
+    return input_pipeline.ahead(blocks)
 
 
-def _gather_batch(take: Any, splits: Splits, numbers: Any) -> tuple[Any, ...]:
-    inputs, *others = take(numbers)
-    return input_pipeline.finish(inputs, splits), *others
-
-
-def _build(model: Any, batch: Any) -> None:
-    """Makes the variables that training would make as it begins.
-
-    Those of the optimizer, the loss and the metrics.
-    """
-    if (
-        not model.optimizer.built
-    ):  # as a resumed run's is; one that scales the loss would make its variables again
+def _build(model: Any, batch: Batch) -> None:
+    """Makes the optimizer's, loss's and metrics' variables, as training does when it begins."""
+    # A resumed run's optimizer is built; one that scales the loss would make its variables again.
+    if not model.optimizer.built:
         with model.distribute_strategy.scope():
             model.optimizer.build(model.trainable_variables)
-    model._maybe_symbolic_build(
-        data_batch=batch
-    )  # as `fit` does; nothing public does it without training
+    # As `fit` does; nothing public does it without training.
+    model._maybe_symbolic_build(data_batch=batch)
 
 
-def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, strategy: Any) -> Any:
+def _compile(model: Any, gather: Transform, strategy: Any, *, is_xla: bool) -> Any:
     """Returns a training function as Keras's are: it takes an iterator, and returns the metrics."""
 
     def do_steps(numbers: Any, count: Any) -> Any:
         def step(done: Any) -> Any:
-            model.train_step(_gather_batch(take, splits, numbers[done]))
+            model.train_step(gather(numbers[done]))
             return (done + 1,)
 
         tf.while_loop(lambda done: done < count, step, [tf.constant(0)], parallel_iterations=1)
@@ -138,24 +128,25 @@ def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, st
     def run(numbers: Any, count: Any) -> Any:
         return strategy.run(do_steps, args=(numbers, count))
 
-    compiled = tf.function(run, jit_compile=training.compiler_used == "xla", autograph=False)
+    compiled = tf.function(run, jit_compile=is_xla, autograph=False)
     return tf.function(lambda iterator: compiled(*iterator.get_next()), autograph=False)
 
 
 def _cut(orders: tf.data.Dataset, batch: int, most: int, steps_per_epoch: int) -> tf.data.Dataset:
-    """Cuts the order of each epoch into blocks of `most` steps.
-
-    Numbers int64 (steps, batch), and the steps to do.
+    """Cuts the order of each epoch into blocks: numbers, int64 (most, batch), and steps to do.
 
     The last block of an epoch is filled up with zeros, so that one compiled function suits all.
     """
     most = min(most, steps_per_epoch)
     num_blocks = math.ceil(steps_per_epoch / most)
     missing = num_blocks * most - steps_per_epoch
-    counts = tf.constant([most] * (num_blocks - 1) + [most - missing])
+    steps = [most] * num_blocks
+    steps[-1] -= missing
+    counts = tf.constant(steps)
 
     def cut(numbers: Any) -> tf.data.Dataset:
-        blocks = tf.reshape(tf.pad(numbers, [[0, missing * batch]]), [num_blocks, most, batch])
+        padded = tf.pad(numbers, [[0, missing * batch]])
+        blocks = tf.reshape(padded, [num_blocks, most, batch])
         return tf.data.Dataset.from_tensor_slices((blocks, counts))
 
     return orders.rebatch(steps_per_epoch * batch, drop_remainder=True).flat_map(cut)

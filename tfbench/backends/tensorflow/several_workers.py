@@ -1,12 +1,10 @@
-"""Several processes that train as one.
-
-TensorFlow's strategy for them, and what Keras needs to train under it.
+"""Several processes that train as one: TensorFlow's strategy, and what Keras needs under it.
 
 Each process holds all weights, and is one replica: it computes the gradients of its part of each
 batch, which are added up over all. So batch normalisation takes the statistics of a part, dropout
-draws for each part, and moving statistics are each worker's own, by which it also judges its part
-of a validation. Metrics are added up over all workers whenever they are read, which all must do at
-the same time: at the end of an epoch, and of an evaluation.
+draws for each part, and each worker has its own moving statistics, with which it also evaluates its
+part of a validation. Metrics are added up over all workers whenever they are read, which all must
+do at the same time: at the end of an epoch, and of an evaluation.
 """
 
 import contextlib
@@ -30,18 +28,17 @@ _joined: list[Any] = []  # the strategy of this process, once it has met the oth
 
 
 def require_fitting(
-    devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig
+    devices: Sequence[Device], config: DistributionConfig, training: TrainingConfig
 ) -> None:
-    """Checks what several workers are asked for, beyond what is asked of replicas in one process.
+    """Raises DeviceError if several workers cannot do what the recipe asks for.
 
-    Raises:
-        DeviceError: They cannot do it.
+    What replicas in one process can do is checked elsewhere.
     """
-    names = ", ".join(map(str, devices))
-    if len(devices) > 1 or (devices[0].kind == "cpu" and devices[0].index):
+    device = devices[0]
+    if len(devices) > 1 or (device.kind == "cpu" and device.index):
         raise DeviceError(
             "strategy multi_worker takes one device per worker on TensorFlow: cpu:0, or a GPU."
-            f" Received: {names}. Start a worker for each."
+            f" Received: {', '.join(map(str, devices))}. Start a worker for each."
         )
     if config.cross_device_ops not in ("auto", "nccl"):
         raise DeviceError(
@@ -62,12 +59,11 @@ def require_fitting(
 
 
 def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
-    """Meets the other workers, for which it waits without end.
-
-    Whoever started it must kill it, or end.
+    """Meets the other workers, and waits for them without end.
 
     Nothing may have used TensorFlow's devices before. While TensorFlow waits, no other thread runs,
-    and no handler of a signal: the kernel kills this process if its parent ends.
+    and no handler of a signal: the parent must kill this process, or the kernel does so when the
+    parent ends.
 
     Args:
         rank: Which of the workers this one is.
@@ -79,16 +75,21 @@ def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
     Raises:
         DeviceError: Its own address cannot be listened on.
     """
+    num_accelerators = {}
+    cross_device_ops = "ring"
+    if kind == "gpu":
+        num_accelerators["GPU"] = 1
+        cross_device_ops = "nccl"
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": rank.addresses}),
         task_type="worker",
         task_id=rank.index,
-        num_accelerators={"GPU": 1} if kind == "gpu" else {},
+        num_accelerators=num_accelerators,
         rpc_layer="grpc",
     )
-    by = "nccl" if kind == "gpu" else "ring"
-    options = tf.distribute.experimental.CommunicationOptions(
-        implementation=getattr(tf.distribute.experimental.CommunicationImplementation, by.upper())
+    experimental = tf.distribute.experimental
+    options = experimental.CommunicationOptions(
+        implementation=experimental.CommunicationImplementation[cross_device_ops.upper()]
     )
     prctl = ctypes.CDLL(None).prctl
     try:
@@ -101,24 +102,20 @@ def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
         ) from error
     finally:
         prctl(1, int(signal.SIGTERM), 0, 0, 0)  # as it was started
-        for number in (
-            signal.SIGTERM,
-            signal.SIGINT,
-        ):  # TensorFlow has put handlers of its own in their place
+        # TensorFlow has put handlers of its own in place of Python's.
+        for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.getsignal(number))
     _joined[:] = [strategy]
-    return strategy, by
+    return strategy, cross_device_ops
 
 
 def fit_over_workers(model: Any) -> None:
-    """Lets `fit`, `evaluate` and `predict` work over several workers.
+    """Lets Keras's `fit`, `evaluate` and `predict` work over several workers.
 
-    They are Keras's, of a model that was compiled in the scope of these workers.
-
-    Keras would add up over the workers what every step returns, in a way that TensorFlow rejects,
-    and its own loop over the steps of an execution is in a condition that no sum over workers can
-    be in. So what a step returns are the figures of this worker, and the loop is one of our own. A
-    prediction is this worker's, of what it is given.
+    The model was compiled in the scope of these workers. Keras would add up over the workers what
+    every step returns, in a way that TensorFlow rejects, and its own loop over the steps of an
+    execution is in a condition that no sum over workers can be in. So a step returns the figures of
+    this worker, and the loop is one of our own. A prediction is this worker's alone.
     """
     if not hasattr(trainer, "reduce_per_replica"):
         raise MeasurementError(
@@ -136,25 +133,24 @@ def fit_over_workers(model: Any) -> None:
             return tf.nest.map_structure(tf.convert_to_tensor, logs)
 
         def do_steps(iterator: Any) -> Any:
-            return tf.while_loop(
+            _, logs = tf.while_loop(
                 lambda done, _logs: done < num_steps,
                 lambda done, _logs: (done + 1, step(iterator)),
                 (tf.constant(1), step(iterator)),
                 parallel_iterations=1,
-            )[1]
+            )
+            return logs
 
-        one_or_more = do_steps if num_steps > 1 else step
-        model.train_function = (
-            one_or_more if model.run_eagerly else tf.function(one_or_more, autograph=False)
-        )
+        function = do_steps if num_steps > 1 else step
+        if not model.run_eagerly:
+            function = tf.function(function, autograph=False)
+        model.train_function = function
 
     model.make_train_function = make_train_function
 
 
 def synchronize() -> None:
-    """Waits until the devices of this process have finished what they were given.
-
-    About 50 microseconds on a CPU.
+    """Waits until the devices of this process are done; about 50 microseconds on a CPU.
 
     TensorFlow's own function would ask for the devices of other workers, too, and is rejected.
     """
@@ -169,23 +165,20 @@ def gather_figures(figures: Sequence[float]) -> list[list[float]]:
     """Returns the figures of every worker, in their order."""
     for strategy in _joined:
 
-        def gather(own: Any) -> Any:
-            return tf.distribute.get_replica_context().all_gather(own, axis=0)
+        def gather(row: Any) -> Any:
+            return tf.distribute.get_replica_context().all_gather(row, axis=0)
 
-        rows = strategy.run(gather, args=(tf.constant([figures], tf.float64),))
-        return [
-            list(map(float, row)) for row in strategy.experimental_local_results(rows)[0].numpy()
-        ]
+        gathered = strategy.run(gather, args=(tf.constant([figures], tf.float64),))
+        copies = strategy.experimental_local_results(gathered)
+        return [list(map(float, row)) for row in copies[0].numpy()]
     return [list(figures)]
 
 
 def leave() -> None:
     """Waits until all workers are done: one that ends stops what the others still do together."""
     for strategy in _joined:
-        with (
-            contextlib.suppress(tf.errors.OpError),
-            strategy.scope(),
-        ):  # raised if another leaves before it answers
+        # An error is raised if another worker leaves before it answers.
+        with contextlib.suppress(tf.errors.OpError), strategy.scope():
             strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(0.0), axis=None)
 
 
@@ -194,11 +187,11 @@ def explain_lost_worker(error: Exception) -> str:
 
     "" for an error of another kind.
     """
-    if not _joined:
+    if not _joined or not isinstance(error, tf.errors.OpError):
         return ""
-    reason = re.search(rf"{_ABORTED}(.+)", str(error))
-    if not isinstance(error, tf.errors.OpError) or not (
-        reason or isinstance(error, tf.errors.UnavailableError)
-    ):
-        return ""
-    return str(reason[1] if reason else error.message).rstrip(".")
+    reason = ""
+    if match := re.search(rf"{_ABORTED}(.+)", str(error)):
+        reason = match[1]
+    elif isinstance(error, tf.errors.UnavailableError):
+        reason = error.message
+    return reason.rstrip(".")

@@ -1,4 +1,4 @@
-"""PyTorch as a backend: its devices, its settings, and what it says of itself."""
+"""PyTorch as a backend: its devices, its settings, and its versions."""
 
 import os
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from typing import Any
 
 import keras
 import torch
-from keras.src.backend.torch.trainer import (
-    TorchEpochIterator,
-)  # what `fit` takes; Keras does not publish it
+
+# What `fit` takes; Keras does not publish it.
+from keras.src.backend.torch.trainer import TorchEpochIterator
 
 from tfbench.backends.backend import Backend
 from tfbench.backends.device_choice import Placed, require_on
@@ -19,11 +19,8 @@ from tfbench.backends.torch.step_calls import StepCalls
 from tfbench.errors import MeasurementError
 from tfbench.recipe.sections import TrainingConfig
 
-_NO_MEMORY = (
-    "can't allocate memory",
-    "out of memory",
-    "_STATUS_ALLOC_FAILED",
-)  # of a processor, CUDA, its libraries
+# of a processor, CUDA, its libraries
+_NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
 
 
 class PyTorch(Backend):
@@ -36,16 +33,15 @@ class PyTorch(Backend):
     build_step = StepCalls
 
     def list_gpus(self) -> tuple[str, ...]:
-        """Returns what hardware the GPUs are that PyTorch can use.
+        """Returns the hardware of the GPUs that PyTorch can use.
 
-        As Keras asks it: `device_count` knows those, too, that this build, or the driver, cannot
+        Asked as Keras does: `device_count` includes GPUs that this build, or the driver, cannot
         start.
         """
         if not torch.cuda.is_available():
             return ()
-        return tuple(
-            torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
-        )
+        num_gpus = torch.cuda.device_count()
+        return tuple(map(torch.cuda.get_device_name, range(num_gpus)))
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its versions."""
@@ -58,7 +54,7 @@ class PyTorch(Backend):
         if training.inter_op_threads:
             torch.set_num_interop_threads(training.inter_op_threads)
         if training.deterministic:
-            # without it, cuBLAS sums up in another order each time
+            # Without it, cuBLAS sums up in another order each time.
             os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
             torch.use_deterministic_algorithms(True)
         torch.backends.cudnn.benchmark = False  # its choice by trial differs from run to run
@@ -78,7 +74,7 @@ class PyTorch(Backend):
         }
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
-        """Returns the settings that PyTorch alone can tell."""
+        """Returns the settings that only PyTorch knows."""
         return {
             "compiler": "inductor" if model.jit_compile else "eager",
             "tensor_float_32": (
@@ -90,27 +86,22 @@ class PyTorch(Backend):
         }
 
     def verify(self, placed: Any, model: Any) -> None:
-        """Verifies that variables are on the device asked for, and steps compiled.
-
-        A step has to be compiled only where that was asked for.
+        """Verifies that variables are on the device asked for, and steps compiled if asked for.
 
         It does not look at the operations: PyTorch computes where its tensors are, rejects tensors
         of two devices, and does not compile a step that something looks into.
 
         Raises:
-            MeasurementError: Some is elsewhere, or nothing was compiled.
+            MeasurementError: A variable is elsewhere, or nothing was compiled.
         """
-        trained = [
-            *model.trainable_variables,
-            *(one for one in model.optimizer.variables if one.shape),
-        ]
-        kinds = {str(one.value.device.type) for one in trained}
-        require_on(placed, ("gpu" if kind == "cuda" else kind for kind in kinds), "variables are")
+        variables = [variable for variable in model.optimizer.variables if variable.shape]
+        variables += model.trainable_variables
+        kinds = {str(variable.value.device.type) for variable in variables}
+        require_on(placed, kinds, "variables are")
         if not model.jit_compile:
             return
-        from torch._dynamo.utils import (
-            counters,
-        )  # PyTorch publishes no other way to ask what was compiled
+        # PyTorch publishes no other way to ask what was compiled.
+        from torch._dynamo.utils import counters
 
         if not counters["stats"]["unique_graphs"]:
             raise MeasurementError(
@@ -119,10 +110,7 @@ class PyTorch(Backend):
             )
 
     def synchronize(self) -> None:
-        """Waits until the GPU has done what it was given.
-
-        On a processor PyTorch returns when it is done.
-        """
+        """Waits until the GPU has done what it was given; on a processor, PyTorch always waits."""
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
@@ -131,16 +119,15 @@ class PyTorch(Backend):
         return int(torch.cuda.max_memory_allocated(name.replace("gpu", "cuda")))
 
     def forget_peak(self, name: str) -> None:
-        """Begins anew."""
+        """Resets the peak of a GPU."""
         torch.cuda.reset_peak_memory_stats(name.replace("gpu", "cuda"))
 
     def explain_out_of_memory(self, error: Exception) -> str | None:
-        """Returns what an error says of memory that could not be had.
-
-        None for an error of another kind.
-        """
-        says_so = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
-        return str(error) if says_so or isinstance(error, torch.OutOfMemoryError) else None
+        """Returns what an error says about memory that ran out, or None for another kind."""
+        text = str(error)
+        if isinstance(error, RuntimeError) and any(sign in text for sign in _NO_MEMORY):
+            return text
+        return text if isinstance(error, torch.OutOfMemoryError) else None
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies matrices on the device."""
@@ -148,9 +135,8 @@ class PyTorch(Backend):
         device = devices[0].replace("gpu", "cuda")
 
         def draw(rows: int, columns: int) -> Any:
-            return (torch.randn(rows, columns, device=device) * rows**-0.5).to(
-                getattr(torch, dtype)
-            )
+            values = torch.randn(rows, columns, device=device) * rows**-0.5
+            return values.to(getattr(torch, dtype))
 
         first = draw(num_rows, common)
         there = draw(common, num_columns)

@@ -1,12 +1,10 @@
-"""PyTorch's own trace of its operations.
+"""PyTorch's own trace of its operations: what ran when, and to which layer of a step it belongs.
 
-What ran when, and to which layer of a step it belongs, forward or backward.
-
-The forward pass of each layer, that of the loss, and the update of the weights are bracketed while
-a trace is taken. What runs between two brackets belongs to the one that comes next, since Keras
-casts a layer's inputs before it calls it; what comes after the update is metrics. A node of the
-backward pass bears a number, and numbers are given in the order of the forward pass, so that it
-belongs to the bracket that had begun last by then.
+Brackets mark the forward pass of each layer and of the loss, and the update of the weights, while a
+trace is taken. What runs between two brackets belongs to the next one, since Keras casts a layer's
+inputs before it calls it; what comes after the update is metrics. A node of the backward pass has a
+number, and numbers follow the order of the forward pass, so that a node belongs to the bracket that
+had begun last by then.
 """
 
 import bisect
@@ -17,17 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tfbench.backends.profiling import Trace, TracedOperation
+from tfbench.backends.profiling import PHASES, Call, Trace, TracedOperation
 from tfbench.errors import MeasurementError
 
 TRACE_FILE = "trace.json"
-_BRACKET = re.compile(
-    r"tfbench:(\w+):(\d+)/(.*)"
-)  # a layer's use, "loss" or "update"; its first node; its name
+# a layer's use, "loss" or "update"; its first node; its name
+_BRACKET = re.compile(r"tfbench:(\w+):(\d+)/(.*)")
 _NODE = "autograd::engine::evaluate_function: "
 _OPERATION = re.compile(r"(?!autograd::|profiler::)\w+::.+")  # "aten::addmm"
 _UPDATE = "update/update and metrics"
-_PHASES = {"forward": 0, "backward": 1, "update": 2}
 
 
 class Event(NamedTuple):
@@ -67,19 +63,17 @@ def _bracketed(call: Callable[..., Any], name: str, numbers: Iterator[str]) -> C
     @functools.wraps(call)
     def bracketed(*args: Any, **kwargs: Any) -> Any:
         number = next(numbers)
-        if (
-            not torch.autograd.profiler._is_profiler_enabled
-        ):  # a bracket takes as long as a small operation
+        # A bracket takes as long as a small operation.
+        if not torch.autograd.profiler._is_profiler_enabled:
             return call(*args, **kwargs)
-        with torch.profiler.record_function(
-            f"tfbench:{number}:{torch.autograd._get_sequence_nr()}/{name}"
-        ):
+        node = torch.autograd._get_sequence_nr()
+        with torch.profiler.record_function(f"tfbench:{number}:{node}/{name}"):
             return call(*args, **kwargs)
 
     return bracketed
 
 
-def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
+def trace(work: Call, folder: Path | None = None) -> Trace:
     """Does something with PyTorch's profiler on.
 
     Args:
@@ -91,23 +85,23 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     """
     import torch
 
-    # Without the tables that `torch.profiler` makes of it, which takes longer than the work.
+    # Without the tables of `torch.profiler`, which take longer than the work.
     device = "cuda" if torch.cuda.is_initialized() else None
     with torch.autograd.profiler.profile(use_kineto=True, use_device=device) as profiler:
         work()
     if folder is not None:
         profiler.export_chrome_trace(str(folder / TRACE_FILE))
-    found = read_events(list(_read(profiler.kineto_results)))
-    if not found.operations:
+    result = read_events(list(_read(profiler.kineto_results)))
+    if not result.operations:
         raise MeasurementError(
             "PyTorch's profiler recorded no operation. Is another profiler attached to it?"
         )
-    if device and not found.on_device:  # what the host did is no time of a GPU's
+    if device and not result.on_device:  # what the host did is no time of a GPU's
         raise MeasurementError(
             "PyTorch's profiler recorded nothing of the GPU. Is another profiler attached to it, or"
             " is CUPTI, NVIDIA's library for it, not allowed to?"
         )
-    return found
+    return result
 
 
 def step_mark(number: int) -> Any:
@@ -118,21 +112,16 @@ def step_mark(number: int) -> Any:
 
 
 def part_of(name: str) -> tuple[int, str]:
-    """Returns the number of the phase, and the part of it, of a step's operation.
-
-    The operation was traced.
-    """
-    direction, _, layer = name.partition("/")[0].partition(":")
-    if direction not in _PHASES:
-        return _PHASES["update"], "other"
-    return _PHASES[direction], f"{direction}/{layer}" if layer else direction
+    """Returns the number of the phase, and the part of it, of a step's traced operation."""
+    place, _, _ = name.partition("/")
+    direction, _, layer = place.partition(":")
+    if direction not in PHASES:
+        return PHASES["update"], "other"
+    return PHASES[direction], f"{direction}/{layer}" if layer else direction
 
 
 def _read(results: Any) -> Iterator[Event]:
-    """Yields a trace's events, without the host's annotations on a GPU.
-
-    Those only say what the host called the events.
-    """
+    """Yields a trace's events, without a GPU's annotations, which repeat names of the host's."""
     import torch
 
     for event in results.events():
@@ -152,33 +141,31 @@ def _read(results: Any) -> Iterator[Event]:
 def read_events(events: Sequence[Event]) -> Trace:
     """Reads a trace: what ran on GPUs, where anything did, else the operations of the host.
 
-    Of operations that call others, the host's are the outermost: `aten::linear` for what
+    Of the host's operations that call others, the outermost are taken: `aten::linear` for what
     `aten::addmm` does within.
     """
-    host = sorted((one for one in events if one.on_host), key=lambda one: (one.start, -one.end))
-    operations = [one for one in host if _OPERATION.fullmatch(one.name)]
-    outermost = list(_find_outermost(operations))
+    host = [event for event in events if event.on_host]
+    host.sort(key=lambda event: (event.start, -event.end))
+    called = [event for event in host if _OPERATION.fullmatch(event.name)]
     marks = list(_find_marks(host))
-    of_gpu = [one for one in events if not one.on_host]
-    launching = {one.number: one for one in operations}
-    pairs = [(one, launching.get(one.launched_by)) for one in of_gpu] or [
-        (one, one) for one in outermost
-    ]
-    return Trace(
-        operations=[
-            _traced(one, _find_part(marks, by.start) + by.name, by.name) for one, by in pairs if by
-        ],
-        others=[_traced(one, one.name, "") for one, by in pairs if not by],
-        on_device=bool(of_gpu),
-    )
-
-
-def _traced(event: Event, name: str, kind: str) -> TracedOperation:
-    return TracedOperation(1000 * event.start, 1000 * event.end, name, kind)
+    of_gpu = [event for event in events if not event.on_host]
+    by_number = {event.number: event for event in called}
+    operations = []
+    others = []
+    for event in of_gpu or _find_outermost(called):
+        caller = event if event.on_host else by_number.get(event.launched_by)
+        start = 1000 * event.start
+        end = 1000 * event.end
+        if caller:
+            name = _find_part(marks, caller.start) + caller.name
+            operations.append(TracedOperation(start, end, name, caller.name))
+        else:
+            others.append(TracedOperation(start, end, event.name, ""))
+    return Trace(operations=operations, others=others, on_device=bool(of_gpu))
 
 
 def _find_outermost(events: Sequence[Event]) -> Iterator[Event]:
-    """Yields those of events in order that begin when the last one that was yielded is over."""
+    """Yields those of ordered events that begin once the last event that was yielded is over."""
     end = 0
     for event in events:
         if event.start >= end:
@@ -193,14 +180,11 @@ class _Mark(NamedTuple):
     end: int
     part: str
 
-    @property
-    def is_backward(self) -> bool:
-        return self.part.startswith("backward")
-
 
 def _find_marks(host: Sequence[Event]) -> Iterator[_Mark]:
     """Yields brackets and nodes, in order; none where nothing is bracketed."""
-    begun: list[tuple[int, str]] = []
+    first_nodes: list[int] = []
+    layers: list[str] = []
     layer = ""
     for event in host:
         bracket = _BRACKET.fullmatch(event.name)
@@ -208,26 +192,28 @@ def _find_marks(host: Sequence[Event]) -> Iterator[_Mark]:
             yield _Mark(event.start, event.end, _UPDATE)
         elif bracket:
             layer = f"{bracket[1]}/{bracket[3]}"
-            begun.append((int(bracket[2]), layer))
+            first_nodes.append(int(bracket[2]))
+            layers.append(layer)
             yield _Mark(event.start, event.end, f"forward:{layer}")
-        elif begun and event.name.startswith(_NODE):
-            # One that adds a gradient up has no number, and comes right after the one that it is
-            # of.
+        elif layers and event.name.startswith(_NODE):
+            # A node that adds a gradient up has no number, and comes right after the gradient's.
             if event.node >= 0:
-                layer = begun[bisect.bisect_right(begun, event.node, key=lambda one: one[0]) - 1][1]
+                layer = layers[bisect.bisect_right(first_nodes, event.node) - 1]
             yield _Mark(event.start, event.end, f"backward:{layer}")
 
 
 def _find_part(marks: Sequence[_Mark], time: int) -> str:
-    """Returns where in a step a moment is, as the beginning of an operation's name; "".
+    """Returns where in a step a moment is, as the beginning of an operation's name.
 
-    Nothing is bracketed.
+    "" where nothing is bracketed.
     """
+    if not marks:
+        return ""
     position = bisect.bisect_right(marks, time, key=lambda mark: mark.start)
-    before = marks[position - 1] if position else None
-    after = marks[position] if position < len(marks) else None
-    is_of_before = before and (
-        time < before.end or before.part == _UPDATE or after is None or after.is_backward
-    )
-    nearest = before if is_of_before else after
-    return f"{nearest.part}/" if nearest else ""
+    before = marks[max(0, position - 1)]
+    after = marks[min(position, len(marks) - 1)]
+    is_last = position == len(marks)
+    precedes_backward = is_last or after.part.startswith("backward")
+    is_of_before = time < before.end or before.part == _UPDATE or precedes_backward
+    nearest = before if position > 0 and is_of_before else after
+    return f"{nearest.part}/"

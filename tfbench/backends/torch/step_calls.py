@@ -1,9 +1,5 @@
-"""A compiled model's step on PyTorch as functions without arguments.
+"""A compiled model's step on PyTorch as functions: Keras's own, and the step up to each phase."""
 
-Keras's own, and those of its phases.
-"""
-
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,10 +12,7 @@ from tfbench.backends.torch.op_trace import name_layers
 
 
 class StepCalls(profiling.StepCalls):
-    """A step of PyTorch's.
-
-    The GPU is waited for, while on a processor PyTorch returns when it is done.
-    """
+    """A step of PyTorch's, which waits for the GPU; on a processor, PyTorch always waits."""
 
     def __init__(self, model: Any, batches: ProfiledBatches, placed: Placed) -> None:
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
@@ -28,7 +21,7 @@ class StepCalls(profiling.StepCalls):
         if not model.jit_compile:
             name_layers(model, self.calls)
 
-    def build(self, upto: str) -> Callable[..., Any]:
+    def build(self, upto: str) -> Any:
         """Returns the step up to a phase."""
 
         def work(x: Any, y: Any) -> Any:
@@ -56,9 +49,7 @@ def _run(model: Any, upto: str, x: Any, y: Any) -> Any:
     Returns the loss and the gradients.
     """
     if upto == "dispatch":
-        return (
-            torch.zeros(()) if model.jit_compile else None
-        )  # a program has to have something in it
+        return torch.zeros(()) if model.jit_compile else None  # a program must not be empty
     prediction = model(x, training=True) if model._call_has_training_arg else model(x)
     loss = model.compute_loss(x=x, y=y, y_pred=prediction, sample_weight=None, training=True)
     scaled = model.optimizer.scale_loss(loss)

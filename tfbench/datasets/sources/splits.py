@@ -1,7 +1,4 @@
-"""What a data set hands over.
-
-Samples in their stored type, with what turns them into a model's input.
-"""
+"""What a data set hands over: samples in their stored type, and what makes them a model's input."""
 
 import contextlib
 import dataclasses
@@ -20,6 +17,7 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 # bytes; TensorFlow uses memory that begins at a multiple of it as it is, and copies any other
 ALIGNMENT = 64
 SplitName = Literal["train", "validation", "test"]
+Array = npt.NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +34,7 @@ class Split:
     inputs: Any
     targets: Any
     num_samples: int
-    read: Callable[[Any], npt.NDArray[Any]] | None = None
+    read: Callable[[Any], Array] | None = None
     weights: Any = None  # of samples, or of each of their values
 
     @property
@@ -45,8 +43,11 @@ class Split:
 
         None at its end is left out.
         """
-        count = 3 if self.weights is not None else 1 if self.targets is None else 2
-        return (self.inputs, self.targets, self.weights)[:count]
+        if self.weights is not None:
+            return (self.inputs, self.targets, self.weights)
+        if self.targets is not None:
+            return (self.inputs, self.targets)
+        return (self.inputs,)
 
     @property
     def num_rows(self) -> int:
@@ -58,7 +59,7 @@ class Split:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in list_arrays(self.arrays))
 
-    def labels(self) -> npt.NDArray[Any]:
+    def labels(self) -> Array:
         """Returns the target of every sample, a pool's as often as it is drawn from."""
         return np.resize(self.targets, (self.num_samples, *self.targets.shape[1:]))
 
@@ -104,9 +105,7 @@ class LoadedSplits:
                 raise DatasetError(f"{self.where}, split {name}: {problem}. {self.remedy}")
 
     def train_and_test(self, spec: DatasetSpec) -> Splits:
-        """Returns the splits "train" and "test", the latter for validation.
-
-        The mean is of the former.
+        """Returns the splits "train", whose mean counts, and "test", which is for validation.
 
         Raises:
             DatasetError: They are not what the description says.
@@ -120,30 +119,33 @@ class LoadedSplits:
         )
 
 
-def list_arrays(structure: Any) -> list[npt.NDArray[Any]]:
+def list_arrays(structure: Any) -> list[Array]:
     """Returns the arrays in dicts, in the order of their keys, and tuples; None holds none."""
-    if isinstance(structure, dict | tuple | list):
-        values = (
-            [structure[key] for key in sorted(structure, key=str)]
-            if isinstance(structure, dict)
-            else structure
-        )
-        return [array for value in values for array in list_arrays(value)]
-    return [] if structure is None else [structure]
+    if structure is None:
+        return []
+    if isinstance(structure, dict):
+        structure = [structure[key] for key in sorted(structure, key=str)]
+    if not isinstance(structure, tuple | list):
+        return [structure]
+    arrays = []
+    for value in structure:
+        arrays += list_arrays(value)
+    return arrays
 
 
 def map_arrays(function: Callable[[Any], Any], structure: Any) -> Any:
     """Returns the same dicts and tuples with what a function makes of their arrays."""
     if isinstance(structure, dict):
         return {key: map_arrays(function, structure[key]) for key in sorted(structure, key=str)}
-    if isinstance(
-        structure, tuple | list
-    ):  # a tuple either way: TensorFlow makes one tensor of a list
+    if isinstance(structure, tuple | list):
+        # A tuple either way: TensorFlow makes one tensor of a list.
         return tuple(map_arrays(function, value) for value in structure)
-    return None if structure is None else function(structure)
+    if structure is None:
+        return None
+    return function(structure)
 
 
-def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """Returns an uninitialised array that TensorFlow can use without a copy."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
@@ -151,25 +153,27 @@ def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
-def copy_aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def copy_aligned(array: Array) -> Array:
     """Returns the values of an array in memory such as `allocate` gives."""
     copy = allocate(array.shape, array.dtype)
     copy[...] = array
     return copy
 
 
-def mean_of(inputs: npt.NDArray[Any], spec: DatasetSpec) -> npt.NDArray[np.float32] | None:
+def mean_of(inputs: Array, spec: DatasetSpec) -> npt.NDArray[np.float32] | None:
     """Returns the mean of samples in the form that `spec` asks for, or None."""
     if spec.mean == "none":
         return None
-    image = inputs.mean(axis=0, dtype=np.float64)
-    return np.asarray(image if spec.mean == "image" else image.mean(axis=(0, 1)), np.float32)
+    mean = inputs.mean(axis=0, dtype=np.float64)
+    if spec.mean == "channel":
+        mean = mean.mean(axis=(0, 1))
+    return np.asarray(mean, np.float32)
 
 
 def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int | None) -> str | None:
-    """Returns in what the samples of a split are not what their description says, or None.
+    """Returns how the samples of a split differ from their description, or None.
 
-    Costs one pass over the targets.
+    It costs one pass over the targets.
 
     Args:
         split: Its inputs are samples, not where they are.
@@ -178,10 +182,12 @@ def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int | None) -> s
     """
     if not isinstance(split.inputs, np.ndarray) or not isinstance(split.targets, np.ndarray):
         return "inputs and targets must be NumPy arrays"
-    shape = spec.stored_shape or spec.input_shape
+    shape = spec.sample_shape
     if split.inputs.shape[1:] != shape or split.inputs.dtype != spec.input_dtype:
-        found = f"found {split.inputs.shape[1:]}, {split.inputs.dtype}"
-        return f"expected inputs of shape {shape}, {spec.input_dtype}; {found}"
+        return (
+            f"expected inputs of shape {shape}, {spec.input_dtype};"
+            f" found {split.inputs.shape[1:]}, {split.inputs.dtype}"
+        )
     if len(split.inputs) != len(split.targets):
         return f"found {len(split.inputs)} inputs, but {len(split.targets)} targets"
     if spec.num_classes is not None:
@@ -222,5 +228,6 @@ def reading(path: Path, expected: str, remedy: str = "Fetch it again.") -> Itera
         raise
     except Exception as error:  # readers of damaged files raise what their parsers do
         text = re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", str(error))  # TensorFlow's names of nodes
-        reason = (text.strip().splitlines() or [""])[0][:200].strip() or type(error).__name__
+        lines = text.strip().splitlines()
+        reason = lines[0][:200].strip() if lines else type(error).__name__
         raise DatasetError(f"{path}: cannot be read as {expected} ({reason}). {remedy}") from error

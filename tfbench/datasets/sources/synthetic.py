@@ -1,26 +1,21 @@
-"""Stand-in for a data set.
-
-Same shapes, types, classes and number of samples, learnable, made from the seed.
-"""
+"""Stand-in for a data set: same shapes, types, classes and number; learnable; made from a seed."""
 
 import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-from tfbench.datasets.sources.splits import Split, Splits, allocate, mean_of
+from tfbench.datasets.sources.splits import Array, Split, Splits, allocate, mean_of
 from tfbench.recipe.dataset_spec import DatasetSpec
 
-POOL_BYTES = (
-    256 * 1024 * 1024
-)  # all splits together; a larger data set draws its samples from a pool of this size
+# All splits together; a larger data set draws its samples from a pool of this size.
+POOL_BYTES = 256 * 1024 * 1024
 _HELD_OUT_SHARE = 0.2  # of the pool, for each of the splits that are not trained with
 _ORDERED = 0.8  # share of the tokens of a text that follow from the one before
 _CHUNK = 4096  # samples made at a time, so that the noise does not outgrow the pool
 _CHUNK_BYTES = 16 * 1024 * 1024
 
-Arrays = tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]
+Arrays = tuple[Array, Array]
 
 
 def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
@@ -35,7 +30,7 @@ def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
         spec: What to imitate.
         seed: The same seed gives the same data.
     """
-    sample_bytes = math.prod(_stored_shape(spec)) * np.dtype(spec.input_dtype).itemsize
+    sample_bytes = math.prod(spec.sample_shape) * np.dtype(spec.input_dtype).itemsize
     pool = max(2, POOL_BYTES // max(1, sample_bytes))
     held_out = max(1, int(pool * _HELD_OUT_SHARE))
     counts = {
@@ -48,15 +43,15 @@ def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
     structure, *noises = np.random.SeedSequence(seed).spawn(4)
     noise = dict(zip(counts, noises, strict=True))
 
+    if spec.num_classes is None:
+        generate = _regression
+    elif spec.tokens_per_sample:
+        generate = _text
+    else:
+        generate = _classification
+
     def make(name: str) -> Split:
-        maker = (
-            _regression
-            if spec.num_classes is None
-            else _text
-            if spec.tokens_per_sample
-            else _classification
-        )
-        inputs, targets = maker(spec, rows[name], structure, noise[name])
+        inputs, targets = generate(spec, rows[name], structure, noise[name])
         return Split(inputs=inputs, targets=targets, num_samples=counts[name])
 
     train = make("train")
@@ -72,59 +67,46 @@ def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
     )
 
 
-def _stored_shape(spec: DatasetSpec) -> tuple[int, ...]:
-    return spec.stored_shape or spec.input_shape
-
-
 def _classification(
     spec: DatasetSpec, rows: int, structure: np.random.SeedSequence, noise: np.random.SeedSequence
 ) -> Arrays:
-    shape = _stored_shape(spec)
+    shape = spec.sample_shape
     expand = _class_patterns(spec, np.random.default_rng(structure))
     rng = np.random.default_rng(noise)
-    labels = rng.integers(spec.num_classes or 1, size=rows)
+    labels = rng.integers(spec.num_outputs, size=rows)
     inputs = allocate((rows, *shape), spec.input_dtype)
     chunk = min(_CHUNK, max(1, _CHUNK_BYTES // math.prod(shape)))
     for start in range(0, rows, chunk):
+        chosen = slice(start, start + chunk)
         # Bytes: a third of the pattern under two thirds of noise, so that a network has something
         # to learn for a while.
-        mixed = np.frombuffer(
-            rng.bytes(len(inputs[start : start + chunk]) * math.prod(shape)), np.uint8
-        )
-        mixed = mixed - mixed // 3
-        mixed = mixed.reshape(-1, *shape)
-        mixed += expand(labels[start : start + chunk])
-        inputs[start : start + chunk] = (
-            mixed if spec.input_dtype == "uint8" else mixed.astype(np.float32) / 255
-        )
+        bytes_ = np.frombuffer(rng.bytes(inputs[chosen].size), np.uint8)
+        mixed = (bytes_ - bytes_ // 3).reshape(-1, *shape)
+        mixed += expand(labels[chosen])
+        if spec.input_dtype == "uint8":
+            inputs[chosen] = mixed
+        else:
+            inputs[chosen] = mixed.astype(np.float32) / 255
     return inputs, labels
 
 
-def _class_patterns(
-    spec: DatasetSpec, rng: np.random.Generator
-) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.uint8]]:
+def _class_patterns(spec: DatasetSpec, rng: np.random.Generator) -> Callable[[Array], Array]:
     """Returns what makes patterns, 0 to 85, of labels.
 
-    Of blocks a quarter of the image wide, which convolutions see.
-
-    Patterns are kept by the block: a thousand whole ones of 256x256 pixels would take as much
-    memory as the pool.
+    Patterns have blocks a quarter of the image wide, which convolutions see. They are kept by the
+    block: a thousand whole ones of 256x256 pixels would take as much memory as the pool.
     """
-    shape = _stored_shape(spec)
-    blocks = (
-        rng.integers(
-            0, 256, size=(spec.num_classes or 1, *(min(size, 4) for size in shape)), dtype=np.uint8
-        )
-        // 3
-    )
+    shape = spec.sample_shape
+    num_blocks = [min(size, 4) for size in shape]
+    bytes_ = rng.integers(0, 256, size=(spec.num_outputs, *num_blocks), dtype=np.uint8)
+    blocks = bytes_ // 3
 
-    def expand(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    def expand(labels: Array) -> Array:
         patterns = blocks[labels]
         for axis, size in enumerate(shape, start=1):
             if size > patterns.shape[axis]:
-                patterns = patterns.take(
-                    np.arange(size) // -(-size // patterns.shape[axis]), axis=axis
-                )
+                width = math.ceil(size / patterns.shape[axis])
+                patterns = patterns.take(np.arange(size) // width, axis=axis)
         return patterns
 
     return expand
@@ -133,7 +115,7 @@ def _class_patterns(
 def _text(
     spec: DatasetSpec, rows: int, structure: np.random.SeedSequence, noise: np.random.SeedSequence
 ) -> Arrays:
-    follows = np.random.default_rng(structure).permutation(spec.num_classes or 1)
+    follows = np.random.default_rng(structure).permutation(spec.num_outputs)
     rng = np.random.default_rng(noise)
     tokens = rng.integers(len(follows), size=(rows, spec.tokens_per_sample + 1), dtype=np.int32)
     for step in range(1, tokens.shape[1]):
@@ -145,10 +127,11 @@ def _text(
 def _regression(
     spec: DatasetSpec, rows: int, structure: np.random.SeedSequence, noise: np.random.SeedSequence
 ) -> Arrays:
-    weights = np.random.default_rng(structure).normal(
-        size=(spec.input_shape[-1], spec.target_shape[-1])
-    )
-    inputs = np.random.default_rng(noise).normal(size=(rows, *spec.input_shape)).astype(np.float32)
+    of_structure = np.random.default_rng(structure)
+    weights = of_structure.normal(size=(spec.input_shape[-1], spec.target_shape[-1]))
+    rng = np.random.default_rng(noise)
+    inputs = rng.normal(size=(rows, *spec.input_shape)).astype(np.float32)
     steps = tuple(range(1, 1 + len(spec.input_shape) - len(spec.target_shape)))
-    targets = np.tanh((inputs.mean(axis=steps) if steps else inputs) @ weights).astype(np.float32)
+    vectors = inputs.mean(axis=steps) if steps else inputs
+    targets = np.tanh(vectors @ weights).astype(np.float32)
     return inputs.astype(spec.input_dtype), targets.reshape((rows, *spec.target_shape))

@@ -1,6 +1,6 @@
 """Whole splits of a classification data set that tensorflow-datasets has prepared, or fetches.
 
-Decoded once.
+They are decoded once.
 """
 
 import dataclasses
@@ -46,16 +46,16 @@ def load(
     def decode() -> LoadedSplits:
         with reading(root / name, "data that tensorflow-datasets prepared", _REMEDY):
             builder = _open(name, data_dir, host, accepted)
-            loaded = {split: _load_split(builder, split) for split in splits}
-            return LoadedSplits(splits=loaded, source=builder.info.full_name)
+            decoded = {split: _load_split(builder, split) for split in splits}
+            return LoadedSplits(splits=decoded, source=builder.info.full_name)
 
     # Of all versions that are there, since these decide which one is taken.
     what = f"{name} {'+'.join(splits)}, tensorflow-datasets {_version()}"
-    found = cache.load(what, root / name, None, decode)
-    _, _, version = found.source.rpartition("/")
+    loaded = cache.load(what, root / name, None, decode)
+    _, _, version = loaded.source.rpartition("/")
     source = f"tfds {name} {version}, {root}"
-    where = f"data set {name}: {root / found.source}"
-    return dataclasses.replace(found, source=source, where=where, remedy=_REMEDY)
+    where = f"data set {name}: {root / loaded.source}"
+    return dataclasses.replace(loaded, source=source, where=where, remedy=_REMEDY)
 
 
 def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:
@@ -82,14 +82,11 @@ def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:
     builder = tfds.builder(name, data_dir=data_dir)
     if not builder.is_prepared():
         folder = builder.data_dir
-        _require_reachable(
-            host, f"data set {name}: not in {folder}, and cannot be downloaded", ways_out
-        )
+        problem = f"data set {name}: not in {folder}, and cannot be downloaded"
+        _require_reachable(host, problem, ways_out)
         try:
             builder.download_and_prepare()
-        except (
-            Exception
-        ) as error:  # network, disk, checksum: tfds and its dependencies raise all kinds
+        except Exception as error:  # network, disk, checksum: tfds raises all kinds
             raise DatasetError(
                 f"data set {name}: cannot be downloaded into {folder}: {error}. {ways_out}"
             ) from error
@@ -106,9 +103,8 @@ def _require_reachable(host: str, problem: str, ways_out: str) -> None:
     except urllib.error.HTTPError:  # any answer is an answer
         pass
     except OSError as error:
-        raise DatasetError(
-            f"{problem}: {host}: {getattr(error, 'reason', error)}. {ways_out}"
-        ) from error
+        reason = getattr(error, "reason", error)
+        raise DatasetError(f"{problem}: {host}: {reason}. {ways_out}") from error
 
 
 def _load_split(builder: Any, split: str) -> Split:

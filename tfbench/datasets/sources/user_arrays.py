@@ -1,12 +1,12 @@
 """Data that a function of the user's returned: arrays, or splits, that must fit together."""
 
+import dataclasses
 import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tfbench.datasets.sources.splits import Split, Splits, list_arrays, map_arrays
+from tfbench.datasets.sources.splits import Array, Split, Splits, list_arrays, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
@@ -37,9 +37,9 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
     Raises:
         DatasetError: It is something else, or the arrays do not fit together.
     """
-    train, validation = (
-        _read(data, name, where) for name, data in zip(_SPLITS, _pair(loaded, where), strict=True)
-    )
+    raw_train, raw_validation = _pair(loaded, where)
+    train = _read(raw_train, "train", where)
+    validation = _read(raw_validation, "val", where)
     if validation[2] is None:  # weights of classes are for the training alone
         num_samples = _count(validation[0])
         ones = map_arrays(
@@ -51,20 +51,27 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
         raise DatasetError(
             f"{where}: training and validation data must have the same arrays. {received}"
         )
-    train, validation = (_as_fed(data, train, validation) for data in (train, validation))
-    spec = _describe_data(train, validation)
-    wanted, found = (
-        [array.shape[1:] for array in list_arrays(data)] for data in (train, validation)
-    )
-    if spec.is_structured and wanted != found:  # else `splits.find_mismatch` says which
+    fed_train = _as_fed(train, train, validation)
+    fed_validation = _as_fed(validation, train, validation)
+    train_split = _split(fed_train)
+    validation_split = _split(fed_validation)
+    spec = _describe_data(train_split, validation_split)
+    expected = _sample_shapes(fed_train)
+    found = _sample_shapes(fed_validation)
+    if spec.is_structured and expected != found:  # else `splits.find_mismatch` says which
         raise DatasetError(
-            f"{where}: validation: expected arrays of shapes {wanted}, found {found}."
+            f"{where}: validation: expected arrays of shapes {expected}, found {found}."
         )
-    splits = [
-        Split(inputs=x, targets=y, weights=w, num_samples=_count(x))
-        for x, y, w in (train, validation)
-    ]
-    return Splits(spec=spec, train=splits[0], validation=splits[1], source=source)
+    return Splits(spec=spec, train=train_split, validation=validation_split, source=source)
+
+
+def _split(data: Data) -> Split:
+    x, y, weights = data
+    return Split(inputs=x, targets=y, weights=weights, num_samples=_count(x))
+
+
+def _sample_shapes(data: Data) -> list[tuple[int, ...]]:
+    return [array.shape[1:] for array in list_arrays(data)]
 
 
 def _layout(data: Data) -> Any:
@@ -76,26 +83,32 @@ def _count(inputs: Any) -> int:
 
 
 def _as_fed(data: Data, train: Data, validation: Data) -> Data:
-    """Returns data in types that every backend has and both share.
+    """Returns training or validation data in types that every backend has and both share.
 
-    A column is a row where its counterpart is one.
+    A column becomes a row where its counterpart in the training data is one.
     """
     pairs = iter(zip(list_arrays(train), list_arrays(validation), strict=True))
 
-    def convert(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        one, other = next(pairs)
-        dtype = np.result_type(one, other)
-        if dtype.kind == "f":
-            dtype = np.dtype(np.float32)
-        elif dtype.kind != "b" and dtype != np.uint8:
-            dtype = np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else np.int64)
-        is_same = math.prod(one.shape[1:]) == math.prod(array.shape[1:]) == 1
-        return (array.reshape(len(array), *one.shape[1:]) if is_same else array).astype(
-            dtype, copy=False
-        )
+    def convert(array: Array) -> Array:
+        of_train, of_validation = next(pairs)
+        dtype = _fed_dtype(np.result_type(of_train, of_validation))
+        shape = of_train.shape[1:]
+        if math.prod(shape) == math.prod(array.shape[1:]) == 1:
+            array = array.reshape(len(array), *shape)
+        return array.astype(dtype, copy=False)
 
     fed: Data = map_arrays(convert, data)
     return fed
+
+
+def _fed_dtype(dtype: Any) -> Any:
+    if dtype.kind == "f":
+        return np.float32
+    if dtype.kind == "b" or dtype == np.uint8:
+        return dtype
+    if dtype.itemsize < 4 or dtype == np.int32:
+        return np.int32
+    return np.int64
 
 
 def _pair(loaded: Any, where: str) -> tuple[Any, Any]:
@@ -113,8 +126,9 @@ def _pair(loaded: Any, where: str) -> tuple[Any, Any]:
 
 
 def _read(data: Any, name: str, where: str) -> Data:
-    """Returns inputs, targets and weights as they are fed."""
-    parts: Data = (*data, *[None] * (len(_PARTS) - len(data)))
+    """Returns inputs, targets and weights, checked; those that are missing are None."""
+    missing = [None] * (len(_PARTS) - len(data))
+    parts: Data = (*data, *missing)
     num_samples: int | None = None
     for part, structure in zip(_PARTS, parts, strict=True):
         arrays = list_arrays(structure)
@@ -123,19 +137,19 @@ def _read(data: Any, name: str, where: str) -> Data:
                 f"{where}: must return {_FORM}. Received as x_{name}: {_describe(structure)}."
             )
         for array in arrays:
-            axes = (
-                2 if part == "x" and structure is array else 1
-            )  # samples, and at least one value of each
+            # Samples, and at least one value of each where there is one input.
+            num_axes = 2 if part == "x" and structure is array else 1
             if (
                 not isinstance(array, np.ndarray)
-                or array.ndim < axes
+                or array.ndim < num_axes
                 or array.dtype.kind not in "biuf"
             ):
                 raise DatasetError(
                     f"{where}: must return {_FORM}. Received as {part}_{name}: {_describe(array)}; "
-                    f"it must be an array of numbers, samples first, with {axes} axes or more."
+                    f"it must be an array of numbers, samples first, with {num_axes} axes or more."
                 )
-            num_samples = len(array) if num_samples is None else num_samples
+            if num_samples is None:
+                num_samples = len(array)
             if len(array) != num_samples:
                 raise DatasetError(
                     f"{where}: {_SPLITS[name]}: found {num_samples} inputs, but {len(array)}"
@@ -146,26 +160,32 @@ def _read(data: Any, name: str, where: str) -> Data:
     return parts
 
 
-def _describe_data(train: Data, validation: Data) -> DatasetSpec:
-    x, y, weights = train
-    is_plain = (
-        isinstance(x, np.ndarray)
-        and x.dtype != bool
-        and isinstance(y, np.ndarray)
-        and weights is None
+def _describe_data(train: Split, validation: Split) -> DatasetSpec:
+    x = train.inputs
+    y = train.targets
+    spec = DatasetSpec(
+        input_shape=(),
+        train_samples=train.num_samples,
+        validation_samples=validation.num_samples,
+        is_structured=True,
     )
-    has_labels = is_plain and y.dtype.kind in "biu"
-    is_structured = not is_plain or (has_labels and y.shape[1:] not in ((), (1,)))
-    dtype: Any = "float32" if is_structured else str(x.dtype)
-    is_class = has_labels and not is_structured
-    return DatasetSpec(
-        input_shape=() if is_structured else x.shape[1:],
+    if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
+        return spec
+    if x.dtype == bool or train.weights is not None:
+        return spec
+    num_classes = None
+    if y.dtype.kind in "biu":  # labels
+        if y.shape[1:] not in ((), (1,)):
+            return spec
+        num_classes = max(int(y.max()), int(validation.targets.max())) + 1
+    dtype: Any = str(x.dtype)
+    return dataclasses.replace(
+        spec,
+        input_shape=x.shape[1:],
         input_dtype=dtype,
-        target_shape=() if is_structured else y.shape[1:],
-        num_classes=max(int(y.max()), int(validation[1].max())) + 1 if is_class else None,
-        train_samples=_count(x),
-        validation_samples=_count(validation[0]),
-        is_structured=is_structured,
+        target_shape=y.shape[1:],
+        num_classes=num_classes,
+        is_structured=False,
     )
 
 
@@ -173,7 +193,8 @@ def _describe(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}, {value.dtype}"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_describe(item)}" for key, item in value.items()) + "}"
+        items = [f"{key}: {_describe(item)}" for key, item in value.items()]
+        return "{" + ", ".join(items) + "}"
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_describe, value))})" if value else "nothing"
     return type(value).__name__

@@ -1,7 +1,4 @@
-"""Convolutions that Keras lacks.
-
-With kernels of their own at each position, and fed back to themselves.
-"""
+"""Convolutions that Keras lacks: with kernels of their own at each position, and recurrent ones."""
 
 import math
 from typing import Any
@@ -12,12 +9,12 @@ from keras import ops
 
 from tfbench.models.custom_layers.normalization import LocalResponseNormalization
 
+Shape = tuple[int | None, ...]
+
 
 @keras.saving.register_keras_serializable(package="tfbench")
 class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
-    """A stride-1 convolution with kernels of its own at each position.
-
-    The image is zero-padded to "same".
+    """A stride-1 convolution with kernels of its own at each position, zero-padded to "same".
 
     y[b, i, j, f] = activation(bias[i, j, f] + sum over p, q, c of
     x[b, i + p, j + q, c] * kernel[i, j, (p kernel_size + q) channels + c, f]), with x zero-padded.
@@ -45,9 +42,8 @@ class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has
     ) -> None:
         super().__init__(**kwargs)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        if kernel_size % 2 == 0 or isinstance(
-            self.kernel_initializer, keras.initializers.VarianceScaling
-        ):
+        scales = isinstance(self.kernel_initializer, keras.initializers.VarianceScaling)
+        if kernel_size % 2 == 0 or scales:
             raise ValueError(
                 f"{self.name}: kernel_size must be odd, and kernel_initializer a distribution such"
                 f" as RandomNormal. Received: {kernel_size} and"
@@ -59,7 +55,7 @@ class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has
         self.activation = keras.activations.get(activation)
         self.input_spec = keras.InputSpec(ndim=4)
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Creates the weights."""
         _, *positions, channels = input_shape
         if channels is None or None in positions:
@@ -83,27 +79,26 @@ class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has
         # the input is cheaper than moving its patches, which are kernel_size^2 times as large.
         x = ops.transpose(inputs, (1, 2, 0, 3))
         x = ops.pad(x, [(around, around), (around, around), (0, 0), (0, 0)])
-        places = np.ndindex(self.kernel_size, self.kernel_size)
-        patches = ops.concatenate(
-            [x[row : row + height, column : column + width] for row, column in places], axis=-1
-        )
+        shifted = []
+        for row, column in np.ndindex(self.kernel_size, self.kernel_size):
+            shifted.append(x[row : row + height, column : column + width])
+        patches = ops.concatenate(shifted, axis=-1)
         outputs = ops.transpose(ops.matmul(patches, self.kernel), (2, 0, 1, 3))
         return self.activation(outputs + self.bias)
 
-    def forward_flops(
-        self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]
-    ) -> int:
-        """Returns the operations of one sample.
-
-        Each weight is in one product, and every product is two operations.
-        """
+    def forward_flops(self, input_shape: Shape, output_shape: Shape) -> int:
+        """Returns the operations of one sample: two for each weight, which is in one product."""
         return 2 * int(math.prod(self.kernel.shape))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        config = {**super().get_config(), "filters": self.filters, "kernel_size": self.kernel_size}
-        config["kernel_initializer"] = keras.initializers.serialize(self.kernel_initializer)
-        return {**config, "activation": keras.activations.serialize(self.activation)}
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "kernel_size": self.kernel_size,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "activation": keras.activations.serialize(self.activation),
+        }
 
 
 @keras.saving.register_keras_serializable(package="tfbench")
@@ -118,13 +113,12 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
     computed at every step, as in the network of the blog article on SVHN with a recurrent CNN (7
     convolutions at 3 steps), or once (4); values and gradients are the same but for rounding.
 
-    Input shape: (batch, height, width, channels). Output shape: (batch, height, width, filters).
+    Input shape: (batch, height, width, channels).
+    Output shape: (batch, height, width, filters).
     Weights: feed_forward/kernel (kernel_size, kernel_size, channels, filters), recurrent/kernel
-    (kernel_size,
-        kernel_size, filters, filters), feed_forward/bias and recurrent/bias (filters,).
+    (kernel_size, kernel_size, filters, filters), feed_forward/bias and recurrent/bias (filters,).
     Source: Liang and Hu 2015, whose first state goes through ReLU and normalisation too
-    (`rectifies_first`,
-        `normalization="lrn"`); the SVHN article's does not.
+    (`rectifies_first`, `normalization="lrn"`); the SVHN article's does not.
 
     Args:
         filters: Number of filters of either convolution.
@@ -186,7 +180,7 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
             )
         self.input_spec = keras.InputSpec(ndim=4)
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Creates the weights."""
         self.feed_forward.build(input_shape)
         self.recurrent.build(self.compute_output_shape(input_shape))
@@ -203,38 +197,31 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
                 state = self._rectify(state)
         return state
 
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Returns (batch, height, width, filters)."""
         return (*input_shape[:-1], self.filters)
 
-    def forward_flops(
-        self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]
-    ) -> int:
-        """Returns the operations of one sample.
-
-        Of all convolutions, those that compute the same again among them.
-        """
+    def forward_flops(self, input_shape: Shape, output_shape: Shape) -> int:
+        """Returns the operations of one sample, those that compute the same again among them."""
         num_feed_forward = self.num_feedback_steps + 1 if self.recomputes_feed_forward else 1
-        of_inputs, of_states = (
-            math.prod(one.kernel.shape) for one in (self.feed_forward, self.recurrent)
-        )
-        of_a_place = num_feed_forward * of_inputs + self.num_feedback_steps * of_states
-        return 2 * int(math.prod(size or 0 for size in output_shape[1:-1]) * of_a_place)
+        feed_forward = num_feed_forward * math.prod(self.feed_forward.kernel.shape)
+        recurrent = self.num_feedback_steps * math.prod(self.recurrent.kernel.shape)
+        num_positions = math.prod(size or 0 for size in output_shape[1:-1])
+        return 2 * int(num_positions * (feed_forward + recurrent))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        names = (
-            "filters",
-            "kernel_size",
-            "num_feedback_steps",
-            "recomputes_feed_forward",
-            "rectifies_first",
-        )
-        own = {
-            name: getattr(self, name) for name in (*names, "rectifies_each_step", "normalization")
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "kernel_size": self.kernel_size,
+            "num_feedback_steps": self.num_feedback_steps,
+            "recomputes_feed_forward": self.recomputes_feed_forward,
+            "rectifies_first": self.rectifies_first,
+            "rectifies_each_step": self.rectifies_each_step,
+            "normalization": self.normalization,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
-        initializer = keras.initializers.serialize(self.kernel_initializer)
-        return {**super().get_config(), **own, "kernel_initializer": initializer}
 
     def _build_convolution(self, name: str) -> Any:
         return keras.layers.Conv2D(
@@ -259,6 +246,7 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         (Of `state[:1]`, which is empty where a replica's share of a batch is.) Without XLA
         TensorFlow computes each step anyway: each reads the kernel anew.
         """
-        zero = ops.cast(ops.sum(state[:1, 0, 0, 0]) > float("inf"), state.dtype)
+        is_infinite = ops.sum(state[:1, 0, 0, 0]) > float("inf")
+        zero = ops.cast(is_infinite, state.dtype)
         kernel = ops.convert_to_tensor(self.feed_forward.kernel) + zero
         return self.feed_forward.convolution_op(inputs, kernel) + self.feed_forward.bias

@@ -1,7 +1,4 @@
-"""Normalisation that Keras lacks.
-
-By the batch's statistics in inference too, and across channels.
-"""
+"""Normalisation that Keras lacks: across channels, and by the batch's statistics in inference."""
 
 from typing import Any
 
@@ -95,9 +92,8 @@ class LocalResponseNormalization(keras.layers.Layer):  # type: ignore[misc]  # K
             y = x * power
 
             def backward(*inputs: Any, upstream: Any = None) -> Any:
-                (gradient,) = (
-                    inputs if upstream is None else (upstream,)
-                )  # PyTorch gives the inputs, too
+                # PyTorch gives the inputs, too.
+                gradient = inputs[0] if upstream is None else upstream
                 around = ops.tensordot(gradient * y / scale, band, 1)
                 return gradient * power - 2 * self.alpha * self.beta * x * around
 

@@ -1,7 +1,4 @@
-"""Max pooling that Keras lacks.
-
-Over whole images, with a choice of the way back, and over channels.
-"""
+"""Max pooling that Keras lacks: over whole images, with a choice of gradient, and over channels."""
 
 import math
 from typing import Any
@@ -9,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+Shape = tuple[int | None, ...]
 BACKWARDS = ("index_scatter", "mask_multiply", "printed_scatter")
 
 
@@ -53,14 +51,12 @@ class CeilMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has n
         if max(missing) == 1 and outputs == [math.ceil(size / self.strides) for size in sizes]:
             padding = "same"  # the same cells without a padded copy of the input
         elif any(missing):
-            inputs = ops.pad(
-                inputs,
-                [(0, 0), (0, missing[0]), (0, missing[1]), (0, 0)],
-                constant_values=float("-inf"),
-            )
+            below, right = missing
+            widths = [(0, 0), (0, below), (0, right), (0, 0)]
+            inputs = ops.pad(inputs, widths, constant_values=float("-inf"))
         return ops.max_pool(inputs, self.pool_size, self.strides, padding, "channels_last")
 
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Returns (batch, output height, output width, channels)."""
         batch, height, width, channels = input_shape
         return (batch, self._output_size(height), self._output_size(width), channels)
@@ -77,10 +73,8 @@ class CeilMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has n
 class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """Non-overlapping max pooling, y = the largest cell of each window.
 
-    The gradient goes back in one of three ways.
-
-    With n windows (of all samples, positions and channels) as the rows of x (n, pool_size^2) and
-    grad (n,):
+    The gradient goes back in one of three ways. With n windows (of all samples, positions and
+    channels) as the rows of x (n, pool_size^2) and grad (n,):
 
     - "index_scatter": grad_x[arange(n), argmax(x)] = grad. The first of the largest cells receives
       the gradient.
@@ -100,10 +94,10 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
     gradient is lost. Behind a convolution, its bias and ReLU, as in `scratch_cnn`, x is the same
     number each time.
 
-    Input shape: (batch, height, width, channels), height and width multiples of `pool_size`. Output
-    shape: (batch, height / pool_size, width / pool_size, channels). Source: "Deep Learning Gaiden:
-    GPU programming", an article on a network written with CuPy, which makes its
-        pooling faster by replacing the scatter by the mask.
+    Input shape: (batch, height, width, channels), height and width multiples of `pool_size`.
+    Output shape: (batch, height / pool_size, width / pool_size, channels).
+    Source: "Deep Learning Gaiden: GPU programming", an article on a network written with CuPy,
+    which makes its pooling faster by replacing the scatter by the mask.
 
     Args:
         pool_size: Height and width of a window, in cells, and the distance between windows.
@@ -130,16 +124,15 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
             y = ops.max_pool(x, self.pool_size, self.pool_size, "valid", "channels_last")
 
             def backward(*inputs: Any, upstream: Any = None) -> Any:
-                (gradient,) = (
-                    inputs if upstream is None else (upstream,)
-                )  # PyTorch gives the inputs, too
+                # PyTorch gives the inputs, too.
+                gradient = inputs[0] if upstream is None else upstream
                 return self._go_back(x, y, gradient)
 
             return y, backward
 
         return pool(inputs)
 
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Returns (batch, height / pool_size, width / pool_size, channels)."""
         batch, height, width, channels = input_shape
         if height is None or width is None or height % self.pool_size or width % self.pool_size:
@@ -152,19 +145,19 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
     def _go_back(self, x: Any, y: Any, gradient: Any) -> Any:
         """Returns the gradient of x, in its shape."""
         size = self.pool_size
-        (height, width, channels) = y.shape[1:]
+        height, width, channels = y.shape[1:]
         blocks = ops.reshape(x, (-1, height, size, width, size, channels))
         if self.backward == "mask_multiply":
             is_largest = blocks == y[:, :, None, :, None, :]
             shares = ops.cast(is_largest, gradient.dtype) * gradient[:, :, None, :, None, :]
             return ops.reshape(shares, ops.shape(x))
-        rows = ops.reshape(ops.transpose(blocks, (0, 1, 3, 5, 2, 4)), (-1, size * size))
+        windows = ops.transpose(blocks, (0, 1, 3, 5, 2, 4))
+        rows = ops.reshape(windows, (-1, size * size))
         # Not by equality with y: XLA may compute x again for the way back, and round it otherwise
         # than y. Without the sign of zeros, since -0 is less than 0 for `ops.argmax`. int64:
         # TensorFlow moves integers of 32 bits to the host.
-        largest = ops.cast(
-            ops.argmax(ops.where(rows == 0, ops.zeros_like(rows), rows), axis=1), "int64"
-        )
+        unsigned = ops.where(rows == 0, ops.zeros_like(rows), rows)
+        largest = ops.cast(ops.argmax(unsigned, axis=1), "int64")
         gradients = ops.reshape(gradient, (-1,))
         if self.backward == "index_scatter":
             num_rows = ops.shape(gradients)[0]
@@ -183,7 +176,7 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
 class ChannelMax(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """The largest channel at each position, positions in a row.
 
-    Y[b, h width + w] = max over c of x[b, h, w, c].
+    y[b, h width + w] = max over c of x[b, h, w, c].
 
     Where several channels are largest, each receives an equal share of the gradient, as TensorFlow
     does it. Chainer's F.max gives the whole gradient to each of them.

@@ -1,7 +1,4 @@
-"""What transformers are made of, in Keras's own layers.
-
-Their sizes, positions, and blocks of attention and MLP.
-"""
+"""What transformers are made of: sizes, positions, and blocks of attention and MLP."""
 
 from typing import Annotated, Any
 
@@ -40,9 +37,8 @@ def embed(numbers: Any, count: int, width: int, *, name: str) -> Any:
     """
     from keras import layers, regularizers
 
-    return layers.Embedding(count, width, embeddings_regularizer=regularizers.L2(0.0), name=name)(
-        numbers
-    )
+    regularizer = regularizers.L2(0.0)
+    return layers.Embedding(count, width, embeddings_regularizer=regularizer, name=name)(numbers)
 
 
 def add_positions(x: Any) -> Any:
@@ -51,9 +47,8 @@ def add_positions(x: Any) -> Any:
 
     _, num_positions, width = x.shape
     numbers = ops.cumsum(ops.ones_like(x[:, :, 0], dtype="int32"), axis=1) - 1
-    return layers.Add(name="position_add")(
-        [x, embed(numbers, num_positions, width, name="position")]
-    )
+    positions = embed(numbers, num_positions, width, name="position")
+    return layers.Add(name="position_add")([x, positions])
 
 
 def add_blocks(x: Any, config: TransformerConfig, *, is_causal: bool) -> Any:
@@ -72,19 +67,16 @@ def add_blocks(x: Any, config: TransformerConfig, *, is_causal: bool) -> Any:
 
     for number in range(1, config.depth + 1):
         name = f"block{number}"
-        before = x
-        x = _add_norm(x, f"{name}_norm1")
+        normed = _add_norm(x, f"{name}_norm1")
         attention = layers.MultiHeadAttention(
             config.num_heads, config.width // config.num_heads, name=f"{name}_attention"
         )
-        before = x = layers.Add(name=f"{name}_add1")(
-            [before, attention(x, x, use_causal_mask=is_causal)]
-        )
-        x = _add_norm(x, f"{name}_norm2")
-        x = layers.Dense(config.mlp_ratio * config.width, activation="gelu", name=f"{name}_mlp1")(x)
-        x = layers.Add(name=f"{name}_add2")(
-            [before, layers.Dense(config.width, name=f"{name}_mlp2")(x)]
-        )
+        attended = attention(normed, normed, use_causal_mask=is_causal)
+        x = layers.Add(name=f"{name}_add1")([x, attended])
+        y = _add_norm(x, f"{name}_norm2")
+        y = layers.Dense(config.mlp_ratio * config.width, activation="gelu", name=f"{name}_mlp1")(y)
+        y = layers.Dense(config.width, name=f"{name}_mlp2")(y)
+        x = layers.Add(name=f"{name}_add2")([x, y])
     return _add_norm(x, "norm")
 
 

@@ -1,4 +1,1 @@
-"""What a network is made of, whoever built it.
-
-Its graph, its operations, its products of matrices.
-"""
+"""What a network is made of, whoever built it: its graph, operations and products of matrices."""

@@ -17,62 +17,50 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import keras
-
 from tfbench.models.structure.graph import Call, walk
 from tfbench.models.structure.products import Factor, find_products
 from tfbench.records.profile import ProfiledLayer
 
 
 class ModelFlops(NamedTuple):
-    """Operations of one sample, and the layers for which they are not known.
-
-    Such layers, named "name (Class)", make the operations None.
-    """
+    """Operations of one sample; None where a layer's are not known."""
 
     forward: int | None
     training: int | None
-    unknown: tuple[str, ...]
+    unknown: tuple[str, ...]  # layers whose operations are not known, as "name (Class)"
 
 
 class CallFlops(NamedTuple):
-    """Operations of one sample in one use of a layer; None: not known.
-
-    What needs a gradient has one computed.
-
-    `is_trained`: the loss depends on something that is trained, by way of this use.
-    """
+    """Operations of one sample in one use of a layer; None: not known."""
 
     forward: int | None
     gradients: int | None
-    has_input_gradient: bool
-    is_trained: bool
+    has_input_gradient: bool  # a gradient of an input is computed
+    is_trained: bool  # the loss depends on something that is trained, by way of this use
 
     @property
     def training(self) -> int | None:
         """Forward pass and gradients."""
-        return (
-            None
-            if self.forward is None or self.gradients is None
-            else self.forward + self.gradients
-        )
+        if self.forward is None or self.gradients is None:
+            return None
+        return self.forward + self.gradients
 
 
 def count_model(model: Any) -> ModelFlops:
     """Counts the operations of a built Sequential or functional model for one sample."""
     calls = list(walk(model))
-    counted = count_calls(calls, model.trainable_variables)
-    pairs = zip(calls, counted, strict=True)
-    unknown = [
-        f"{call.operation.name} ({type(call.operation).__name__})"
-        for call, one in pairs
-        if one.forward is None
-    ]
+    forward = 0
+    training = 0
+    unknown = []
+    for call, flops in zip(calls, count_calls(calls, model.trainable_variables), strict=True):
+        forward += flops.forward or 0
+        training += flops.training or 0
+        if flops.forward is None:
+            layer = call.operation
+            unknown.append(f"{layer.name} ({type(layer).__name__})")
     if unknown:
         return ModelFlops(None, None, tuple(dict.fromkeys(unknown)))
-    return ModelFlops(
-        sum(one.forward or 0 for one in counted), sum(one.training or 0 for one in counted), ()
-    )
+    return ModelFlops(forward, training, ())
 
 
 def count_calls(calls: Sequence[Call], trained: Iterable[Any]) -> list[CallFlops]:
@@ -82,56 +70,46 @@ def count_calls(calls: Sequence[Call], trained: Iterable[Any]) -> list[CallFlops
         calls: All of them, in order.
         trained: The weights that training changes.
     """
-    of_weights = {id(weight) for weight in trained}
-    needed = _find_needed(calls, of_weights)
-    return [
-        _count(
-            call,
-            [needed.get(tensor, False) for tensor in call.inputs],
-            of_weights,
-            is_reached=is_reached,
-        )
-        for call, is_reached in zip(calls, _find_reached(calls), strict=True)
-    ]
+    trained_ids = {id(weight) for weight in trained}
+    needed = _find_needed(calls, trained_ids)
+    counted = []
+    for call, is_reached in zip(calls, _find_reached(calls), strict=True):
+        needed_inputs = [needed.get(tensor, False) for tensor in call.inputs]
+        counted.append(_count(call, needed_inputs, trained_ids, is_reached=is_reached))
+    return counted
 
 
 def _count(
     call: Call, needed: Sequence[bool], trained: Collection[int], *, is_reached: bool
 ) -> CallFlops:
     products = find_products(call)
+    has_input_gradient = is_reached and any(needed)
     is_trained = is_reached and (any(needed) or _has_trained(call, trained))
-    forward = gradients = None
-    if products is not None:
-        sides = [
-            (product.flops, side) for product in products for side in (product.left, product.right)
-        ]
-        forward = sum(product.flops for product in products)
-        gradients = sum(
-            flops for flops, side in sides if is_reached and _is_needed(side, needed, trained)
-        )
-    return CallFlops(forward, gradients, is_reached and any(needed), is_trained)
+    if products is None:
+        return CallFlops(None, None, has_input_gradient, is_trained)
+    forward = 0
+    gradients = 0
+    for product in products:
+        forward += product.flops
+        for factor in (product.left, product.right):
+            if is_reached and _is_needed(factor, needed, trained):
+                gradients += product.flops
+    return CallFlops(forward, gradients, has_input_gradient, is_trained)
 
 
 def _is_needed(factor: Factor, needed: Sequence[bool], trained: Collection[int]) -> bool:
-    """Says whether the gradient of a factor is computed.
-
-    Whether anything that it is made of is trained.
-    """
-    return any(needed[place] for place in factor.inputs) or any(
-        id(weight) in trained for weight in factor.weights
-    )
+    """Says whether anything that a factor is made of is trained: then it has a gradient."""
+    if any(needed[place] for place in factor.inputs):
+        return True
+    return any(id(weight) in trained for weight in factor.weights)
 
 
 def _find_needed(calls: Sequence[Call], trained: Collection[int]) -> dict[Any, bool]:
-    """Returns for each tensor whether its gradient is needed.
-
-    It is needed if anything before the tensor is trained.
-    """
+    """Returns for each tensor whether its gradient is needed: anything before it is trained."""
     needed: dict[Any, bool] = {}
     for call in calls:
-        is_needed = _has_trained(call, trained) or any(
-            needed.get(tensor, False) for tensor in call.inputs
-        )
+        needed_inputs = [needed.get(tensor, False) for tensor in call.inputs]
+        is_needed = any(needed_inputs) or _has_trained(call, trained)
         for tensor in call.outputs:
             needed[tensor] = is_needed and _lets_through(call) and "float" in tensor.dtype
     return needed
@@ -139,23 +117,20 @@ def _find_needed(calls: Sequence[Call], trained: Collection[int]) -> dict[Any, b
 
 def _find_reached(calls: Sequence[Call]) -> list[bool]:
     """Returns for each use of a layer whether a gradient reaches its output."""
-    reached: dict[
-        Any, bool
-    ] = {}  # tensors that something is made of; the others are what the model gives out
-    found = []
+    # Tensors that something is made of; the others are what the model gives out.
+    reached: dict[Any, bool] = {}
+    reached_calls = []
     for call in reversed(calls):
         is_reached = any(reached.get(tensor, True) for tensor in call.outputs)
         for tensor in call.inputs:
             reached[tensor] = reached.get(tensor, False) or (is_reached and _lets_through(call))
-        found.append(is_reached)
-    return found[::-1]
+        reached_calls.append(is_reached)
+    return reached_calls[::-1]
 
 
 def _has_trained(call: Call, trained: Collection[int]) -> bool:
-    layer = call.operation
-    return isinstance(layer, keras.Layer) and any(
-        id(weight) in trained for weight in layer.trainable_variables
-    )
+    weights = getattr(call.operation, "trainable_variables", ())
+    return any(id(weight) in trained for weight in weights)
 
 
 def _lets_through(call: Call) -> bool:
@@ -169,17 +144,21 @@ def find_main_product(model: Any) -> tuple[int, int, int] | None:
     That is rows, what both factors have in common, and columns, as of a convolution that is written
     as a product of patches and filters. A product at several places, or steps, has as many rows.
     """
-    products = [product for call in walk(model) for product in find_products(call) or ()]
-    of_kernels = [
-        product
-        for product in products
-        if [len(weight.shape) > 1 for weight in product.right.weights] == [True]
-    ]
-    if not of_kernels:
+    most_flops = -1
+    kernel = None
+    for call in walk(model):
+        for product in find_products(call) or ():
+            weights = product.right.weights
+            is_of_kernel = len(weights) == 1 and len(weights[0].shape) > 1
+            if is_of_kernel and product.flops > most_flops:
+                most_flops = product.flops
+                kernel = weights[0]
+    if kernel is None:
         return None
-    largest = max(of_kernels, key=lambda product: product.flops)
-    *ins, num_columns = largest.right.weights[0].shape
-    return max(1, largest.flops // (2 * math.prod(ins) * num_columns)), math.prod(ins), num_columns
+    num_columns = kernel.shape[-1]
+    num_common = math.prod(kernel.shape[:-1])
+    num_rows = max(1, most_flops // (2 * num_common * num_columns))
+    return num_rows, num_common, num_columns
 
 
 def describe_calls(
@@ -194,35 +173,37 @@ def describe_calls(
     """
     rows = []
     seen = set[int]()
-    for index, (call, flops) in enumerate(
-        zip(calls, count_calls(calls, trainable_variables), strict=True)
-    ):
+    counted = count_calls(calls, trainable_variables)
+    for index, (call, flops) in enumerate(zip(calls, counted, strict=True)):
         layer = call.operation
-        weights = layer.weights if isinstance(layer, keras.Layer) else []
-        trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
-        ins = _count_bytes(call.inputs, batch_size)
-        outs = _count_bytes(call.outputs, batch_size)
-        of_weights = _weight_bytes(layer, weights)
-        forward = None if ins is None or outs is None else ins + outs + of_weights
-        # Backward reads the inputs, the weights and the gradient of the outputs, and writes a
-        # gradient of each.
-        written = _weight_bytes(layer, trained) + (ins or 0 if flops.has_input_gradient else 0)
+        weights = getattr(layer, "weights", ())
+        new_weights = [weight for weight in weights if id(weight) not in seen]
+        seen.update(map(id, weights))
+        forward_bytes = None
+        backward_bytes = None
+        input_bytes = _count_bytes(call.inputs, batch_size)
+        output_bytes = _count_bytes(call.outputs, batch_size)
+        if input_bytes is not None and output_bytes is not None:
+            forward_bytes = input_bytes + output_bytes + _weight_bytes(layer, weights)
+            # Backward reads the inputs, the weights and the gradient of the outputs, and writes a
+            # gradient of each.
+            trained = getattr(layer, "trainable_variables", ())
+            backward_bytes = forward_bytes + _weight_bytes(layer, trained)
+            if flops.has_input_gradient:
+                backward_bytes += input_bytes
         rows.append(
             ProfiledLayer(
                 index=index,
                 name=layer.name,
                 kind=type(layer).__name__,
-                num_parameters=sum(
-                    math.prod(weight.shape) for weight in weights if id(weight) not in seen
-                ),
+                num_parameters=sum(math.prod(weight.shape) for weight in new_weights),
                 flops_per_sample=flops.forward,
                 gradient_flops_per_sample=flops.gradients,
-                forward_bytes=forward,
-                backward_bytes=None if forward is None else forward + written,
+                forward_bytes=forward_bytes,
+                backward_bytes=backward_bytes,
                 is_trained=flops.is_trained,
             )
         )
-        seen |= {id(weight) for weight in weights}
     return rows
 
 

@@ -1,7 +1,4 @@
-"""Models that tfbench did not build itself: from a file, or from a function of the user's.
-
-Do they fit a run?
-"""
+"""Models from a file, or from a function of the user's: whether they fit a run."""
 
 import hashlib
 import re
@@ -14,6 +11,7 @@ from tfbench.errors import RecipeError
 from tfbench.recipe.conflicts import LABELS_HINT
 from tfbench.recipe.dataset_spec import DatasetSpec
 
+Shape = tuple[int | None, ...]
 _SCALES_BYTES = 0.02  # what scales bytes to some units is less
 
 
@@ -40,18 +38,16 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> Any:
         _require_batch_size(model, spec, where)
         return model
     if spec.is_structured:
-        other = (
-            "name a recipe that has data: tfbench run mnist_mlp --set"
-            f" {where.replace(': ', '=', 1)}"
-        )
+        place = "before model.save" if where.startswith("model.file") else "in it"
+        setting = where.replace(": ", "=", 1)
         raise RecipeError(
             f"{where}: is not compiled, and the recipe has no loss for this data. Call"
-            " model.compile(optimizer, loss)"
-            f" {'before model.save' if where.startswith('model.file') else 'in it'}, or {other}. If"
-            " targets are one-hot labels without weights, y.argmax(axis=1) makes them what the"
-            " recipe's loss takes."
+            f" model.compile(optimizer, loss) {place}, or name a recipe that has data: tfbench run"
+            f" mnist_mlp --set {setting}. If targets are one-hot labels without weights,"
+            " y.argmax(axis=1) makes them what the recipe's loss takes."
         )
-    inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
+    inputs = getattr(model, "inputs", None)
+    outputs = getattr(model, "outputs", None)
     if not isinstance(model, keras.Model) or inputs is None or outputs is None:
         raise RecipeError(
             f"{where}: must be a keras.Sequential or a keras.Model(inputs, outputs). Received:"
@@ -63,28 +59,34 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> Any:
             f"{where}: must have one input and one output, or come compiled. Received:"
             f" {len(inputs)} inputs, {len(outputs)} outputs."
         )
-    wanted = spec.output_shape
-    fits_input = _accepts(inputs[0].shape, spec.input_shape) or _accepts(
-        (*inputs[0].shape, 1), spec.input_shape
-    )
-    if not fits_input or not _accepts(outputs[0].shape, wanted):
-        per_class = f", a logit for each of {spec.num_classes} classes" if spec.num_classes else ""
-        hint = "" if spec.num_classes else f" {LABELS_HINT}"
-        raise RecipeError(
-            f"{where}: must take samples of shape {spec.input_shape} and give {wanted}{per_class},"
-            " as the data wants it, or come compiled with a loss of its own. Received:"
-            f" {inputs[0].shape} to {outputs[0].shape}, batch size first.{hint}"
-        )
+    _require_shapes(inputs[0].shape, outputs[0].shape, spec, where)
     _require_batch_size(model, spec, where)
-    if isinstance(model, keras.Sequential) or {type(model.input), type(model.output)} == {
-        keras.KerasTensor
-    }:
+    if isinstance(model, keras.Sequential):
+        return model
+    if type(model.input) is type(model.output) is keras.KerasTensor:
         return model
     return keras.Model(inputs[0], outputs[0], name=model.name)
 
 
+def _require_shapes(inputs: Shape, outputs: Shape, spec: DatasetSpec, where: str) -> None:
+    """Raises RecipeError if a network does not take the data's samples, or gives something else."""
+    takes_samples = _accepts(inputs, spec.input_shape) or _accepts((*inputs, 1), spec.input_shape)
+    if takes_samples and _accepts(outputs, spec.output_shape):
+        return
+    per_class = ""
+    hint = f" {LABELS_HINT}"
+    if spec.num_classes:
+        per_class = f", a logit for each of {spec.num_classes} classes"
+        hint = ""
+    raise RecipeError(
+        f"{where}: must take samples of shape {spec.input_shape} and give {spec.output_shape}"
+        f"{per_class}, as the data wants it, or come compiled with a loss of its own. Received:"
+        f" {inputs} to {outputs}, batch size first.{hint}"
+    )
+
+
 def digest_of(path: Path) -> str:
-    """Returns what a file is told by."""
+    """Returns what identifies the contents of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
@@ -96,13 +98,13 @@ def require_precision(model: Any, where: str) -> None:
     """
     import keras
 
-    wanted = keras.config.dtype_policy().name
+    of_run = keras.config.dtype_policy().name
     layers = model._flatten_layers(include_self=False, recursive=True)
-    found = sorted({layer.dtype_policy.name for layer in layers if layer.weights})
-    if found and wanted not in found:
+    of_layers = sorted({layer.dtype_policy.name for layer in layers if layer.weights})
+    if of_layers and of_run not in of_layers:
         raise RecipeError(
-            f"{where}: its layers compute in {', '.join(found)}, the run in {wanted}. "
-            f'Set training.precision = "{found[0]}".'
+            f"{where}: its layers compute in {', '.join(of_layers)}, the run in {of_run}. "
+            f'Set training.precision = "{of_layers[0]}".'
         )
 
 
@@ -113,10 +115,12 @@ def find_second_scaling(model: Any, spec: DatasetSpec) -> str | None:
     if spec.input_dtype != "uint8" or spec.input_scale == 1.0:
         return None
     for layer in model._flatten_layers(include_self=False, recursive=True):
-        largest = np.max(layer.scale) if isinstance(layer, keras.layers.Rescaling) else np.inf
-        if abs(largest) < _SCALES_BYTES:
+        if not isinstance(layer, keras.layers.Rescaling):
+            continue
+        scale = np.max(layer.scale)
+        if abs(scale) < _SCALES_BYTES:
             return (
-                f"the network's layer {layer.name} multiplies inputs by {largest:.3g}, but this"
+                f"the network's layer {layer.name} multiplies inputs by {scale:.3g}, but this"
                 f" data arrives as 0 to {255 * spec.input_scale:g} already. Leave the layer out."
             )
     return None
@@ -127,22 +131,23 @@ def reason_of(error: Exception) -> str:
 
     Its messages hold colours, whole configs and where it noticed.
     """
-    text = re.sub(r"\x1b\[\d*m", "", str(error)).rpartition("Exception encountered: ")[2]
+    without_colours = re.sub(r"\x1b\[\d*m", "", str(error))
+    text = without_colours.rpartition("Exception encountered: ")[2]
     if "safe_mode=False" in text:  # which nobody is to pass
         return "It holds code, and files must not run any."
-    lines = [line for line in text.splitlines() if line.strip()]
-    told = [
-        line for line in lines if not line.startswith("Exception encountered when calling")
-    ] or [""]
-    return told[0].strip().partition(" Full object config:")[0][:300]
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("Exception encountered when calling"):
+            reason = line.strip().partition(" Full object config:")[0]
+            return reason[:300]
+    return ""
 
 
-def _accepts(shape: tuple[int | None, ...], sample_shape: tuple[int, ...]) -> bool:
+def _accepts(shape: Shape, sample_shape: tuple[int, ...]) -> bool:
     """Says whether a shape with the batch size in front is that of batches of such samples."""
-    fits = all(
-        size in (None, wanted) for size, wanted in zip(shape[1:], sample_shape, strict=False)
-    )
-    return fits and len(shape) == len(sample_shape) + 1
+    if len(shape) != len(sample_shape) + 1:
+        return False
+    pairs = zip(shape[1:], sample_shape, strict=True)
+    return all(size in (None, of_sample) for size, of_sample in pairs)
 
 
 def _require_batch_size(model: Any, spec: DatasetSpec, where: str) -> None:
@@ -150,13 +155,13 @@ def _require_batch_size(model: Any, spec: DatasetSpec, where: str) -> None:
 
     A fixed batch size must also divide the validation and test samples.
     """
-    sizes = {tensor.shape[0] for tensor in getattr(model, "inputs", None) or () if tensor.shape} - {
-        None
-    }
+    inputs = getattr(model, "inputs", None) or ()
+    sizes = {tensor.shape[0] for tensor in inputs if tensor.shape}
+    sizes.discard(None)
     batch_size = spec.per_replica_batch_size
     if not sizes or batch_size is None:
         return
-    (size,) = sizes if len(sizes) == 1 else (None,)
+    size = sizes.pop() if len(sizes) == 1 else None
     if size != batch_size:
         raise RecipeError(
             f"{where}: takes batches of {size} samples only. Received: {batch_size} per replica."
@@ -185,10 +190,7 @@ def is_own(model: Any, name: str) -> bool:
 
 
 def has_own_step(model: Any) -> bool:
-    """Says whether a model's training step is its own.
-
-    Keras's may be counted and taken apart, this one not.
-    """
+    """Says whether a model's training step is its own, which may not be counted and taken apart."""
     import keras
 
     # Of its class: backends replace functions of single models.
@@ -197,18 +199,12 @@ def has_own_step(model: Any) -> bool:
 
 
 def comes_compiled(model: Any) -> bool:
-    """Says whether a model in training brought its own loss and optimizer.
-
-    Such a model came compiled.
-    """
+    """Says whether a model in training came compiled, with its own loss and optimizer."""
     return getattr(model, "_comes_compiled", False)
 
 
 def can_evaluate(model: Any) -> bool:
-    """Says whether a compiled model has a loss to be validated by.
-
-    One whose own step computes it may have none.
-    """
-    return model.loss is not None or any(
-        is_own(model, name) for name in ("test_step", "compute_loss")
-    )
+    """Says whether a compiled model has a loss to validate by, given or in a step of its own."""
+    if model.loss is not None:
+        return True
+    return is_own(model, "test_step") or is_own(model, "compute_loss")

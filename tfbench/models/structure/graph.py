@@ -11,9 +11,7 @@ import keras
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One use of a layer, or of an operation of keras.ops, in a model.
-
-    A shared layer is used several times.
+    """One use of a layer, or of an operation of keras.ops; a shared layer is used several times.
 
     Tensors are symbolic. The inputs are in the order of the layer's arguments, and they are the
     very objects that other calls give out, even where one of the two lies within a nested model.
@@ -29,10 +27,7 @@ class Call:
 
 @contextlib.contextmanager
 def without_weights() -> Iterator[None]:
-    """Lets models be built that are only looked at.
-
-    Their weights have shapes and take no memory.
-    """
+    """Lets models be built whose weights have shapes and take no memory."""
     try:
         with keras.StatelessScope(initialize_variables=False):
             yield
@@ -53,28 +48,22 @@ def walk(model: Any) -> Iterator[Call]:
 
 
 def _fit_nested(operation: Any, inputs: Sequence[Any]) -> Any:
-    """Returns a nested model built for inputs of these shapes.
-
-    None if the operation is no model with a graph.
-    """
-    if not hasattr(getattr(operation, "_functional", operation), "_nodes_by_depth"):
+    """Returns a nested model built for these inputs; None if it is no model with a graph."""
+    graph = getattr(operation, "_functional", operation)
+    if not hasattr(graph, "_nodes_by_depth"):
         return None
-    if all(
-        inner.shape == outer.shape for inner, outer in zip(operation.inputs, inputs, strict=True)
-    ):
+    pairs = zip(operation.inputs, inputs, strict=True)
+    if all(inner.shape == outer.shape for inner, outer in pairs):
         return operation
     return _build_again(operation, inputs)
 
 
 def _build_again(operation: Any, inputs: Sequence[Any]) -> Any:
-    """Returns a nested model of the same layers for inputs of other shapes.
-
-    Its tensors are its own.
-    """
-    shaped = [keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype) for tensor in inputs]
-    structure = (
-        shaped[0] if len(shaped) == 1 else keras.tree.pack_sequence_as(operation.input, shaped)
-    )
+    """Returns a nested model of the same layers, with tensors of its own, for other inputs."""
+    tensors = [keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype) for tensor in inputs]
+    structure = tensors[0]
+    if len(tensors) > 1:
+        structure = keras.tree.pack_sequence_as(operation.input, tensors)
     return keras.models.clone_model(
         operation, input_tensors=structure, clone_function=lambda layer: layer
     )
@@ -96,14 +85,12 @@ def _walk(model: Any, known_as: dict[Any, Any], seen: set[int]) -> Iterator[Call
             inputs = tuple(known_as.get(tensor, tensor) for tensor in _order_inputs(node))
             nested = _fit_nested(node.operation, inputs)
             if nested is None:
-                args, kwargs = _rename((node.arguments.args, node.arguments.kwargs), known_as)
-                outputs = tuple(node.outputs)
                 yield Call(
                     operation=node.operation,
                     inputs=inputs,
-                    outputs=outputs,
-                    args=args,
-                    kwargs=kwargs,
+                    outputs=tuple(node.outputs),
+                    args=_rename(node.arguments.args, known_as),
+                    kwargs=_rename(node.arguments.kwargs, known_as),
                 )
                 continue
             if id(nested) in seen:  # used once more: its tensors are those of the first use
@@ -111,27 +98,24 @@ def _walk(model: Any, known_as: dict[Any, Any], seen: set[int]) -> Iterator[Call
             seen.add(id(nested))
             known_as |= zip(nested.inputs, inputs, strict=True)
             yield from _walk(nested, known_as, seen)
-            pairs = zip(node.outputs, nested.outputs, strict=True)
-            known_as |= {outer: known_as.get(inner, inner) for outer, inner in pairs}
+            for outer, inner in zip(node.outputs, nested.outputs, strict=True):
+                known_as[outer] = known_as.get(inner, inner)
 
 
 def _rename(arguments: Any, known_as: dict[Any, Any]) -> Any:
     """Returns the arguments of a call with the tensors that other calls give out."""
-    return keras.tree.map_structure(
-        lambda value: known_as.get(value, value) if isinstance(value, keras.KerasTensor) else value,
-        arguments,
-    )
+
+    def rename(value: Any) -> Any:
+        return known_as.get(value, value) if isinstance(value, keras.KerasTensor) else value
+
+    return keras.tree.map_structure(rename, arguments)
 
 
 def _order_inputs(node: Any) -> list[Any]:
-    """Returns a call's symbolic inputs in the order of the layer's arguments.
-
-    That includes inputs given by name.
-    """
-    given = node.arguments
-    order = list(inspect.signature(node.operation.call).parameters)
-    named = sorted(
-        given.kwargs, key=lambda name: order.index(name) if name in order else len(order)
-    )
-    values = [*given.args, *(given.kwargs[name] for name in named)]
+    """Returns a call's symbolic inputs, by name or not, in the order of the layer's arguments."""
+    order = inspect.signature(node.operation.call).parameters
+    by_name = node.arguments.kwargs
+    values = list(node.arguments.args)
+    values += [by_name[name] for name in order if name in by_name]
+    values += [by_name[name] for name in by_name if name not in order]
     return [value for value in keras.tree.flatten(values) if isinstance(value, keras.KerasTensor)]

@@ -35,8 +35,17 @@ _NO_KERNELS = re.compile(r".*bias|gamma|beta|alpha|moving_(mean|variance)")
 
 # Operations of keras.ops that are products of matrices: they stand in a graph without being layers.
 _MATRIX_OPERATIONS = {
-    *("Conv", "ConvTranspose", "DepthwiseConv", "SeparableConv", "DotProductAttention"),
-    *("Dot", "Einsum", "Inner", "Matmul", "Tensordot", "Vdot"),
+    "Conv",
+    "ConvTranspose",
+    "DepthwiseConv",
+    "SeparableConv",
+    "DotProductAttention",
+    "Dot",
+    "Einsum",
+    "Inner",
+    "Matmul",
+    "Tensordot",
+    "Vdot",
 }
 
 
@@ -60,17 +69,17 @@ Products = list[Product]
 
 def find_products(call: Call) -> Products | None:
     """Returns the products of one use of a layer; None: they are not known."""
-    return find_layer_products(
-        call.operation, [tensor.shape for tensor in call.inputs], call.outputs[0].shape
-    )
+    inputs = [tensor.shape for tensor in call.inputs]
+    return find_layer_products(call.operation, inputs, call.outputs[0].shape)
 
 
 def kernels_of(layer: Any) -> list[Any]:
-    """Returns the kernels of a layer: weights of two or more dimensions.
-
-    Biases, scales and running statistics are left out.
-    """
-    return [w for w in layer.weights if len(w.shape) > 1 and not _NO_KERNELS.fullmatch(w.name)]
+    """Returns the weights of a layer with two or more axes that are no bias, scale or statistic."""
+    kernels = []
+    for weight in layer.weights:
+        if len(weight.shape) > 1 and not _NO_KERNELS.fullmatch(weight.name):
+            kernels.append(weight)
+    return kernels
 
 
 def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> Products | None:
@@ -87,42 +96,45 @@ def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> P
     if not isinstance(layer, keras.Layer):
         return None if type(layer).__name__ in _MATRIX_OPERATIONS else []
     own_flops = getattr(layer, "forward_flops", None)
-    counter = _find_counter(layer)
-    if own_flops is None and counter is _count_nothing:
-        return []
-    if any(None in shape[1:] for shape in [*inputs, output]):
-        return None
+    has_open_length = any(None in shape[1:] for shape in [*inputs, output])
     if own_flops is not None:
+        if has_open_length:
+            return None
         shape = inputs[0] if len(inputs) == 1 else list(inputs)
-        return [
-            Product(
-                int(own_flops(shape, output)), _all(inputs), Factor(weights=tuple(layer.weights))
-            )
-        ]
+        flops = int(own_flops(shape, output))
+        return [Product(flops, _all(inputs), Factor(weights=tuple(layer.weights)))]
+    counter = _find_counter(layer)
+    if counter is None:
+        return []
+    if has_open_length:
+        return None
     return counter(layer, [_sample(shape) for shape in inputs], _sample(output))
 
 
+Inputs = Sequence[Sizes]
 # Counters take the shapes of one sample, and return the products, or None where these are not
 # known.
-Counter = Callable[[Any, Sequence[Sizes], Sizes], Products | None]
+Counter = Callable[[Any, Inputs, Sizes], Products | None]
 
 
-def _count_nothing(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    return []
-
-
-def _count_unknown(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+def _count_unknown(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
     return None
 
 
-def _use_at(find_places: Callable[[Any, Sequence[Sizes], Sizes], Sizes]) -> Counter:
-    """Returns the counter of layers that use all of their kernels at each of some places."""
-    return lambda layer, inputs, output: use_kernels(
-        kernels_of(layer), find_places(layer, inputs, output), _all(inputs)
-    )
+def _count_convolution(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
+    """All kernels are used at each place of the output: in groups, depthwise, dilated or not."""
+    return use_kernels(kernels_of(layer), _places(layer, output), _all(inputs))
 
 
-def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+def _count_transposed(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
+    return use_kernels(kernels_of(layer), _places(layer, inputs[0]), _all(inputs))
+
+
+def _count_dense(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
+    return use_kernels(kernels_of(layer), inputs[0][:-1], _all(inputs))
+
+
+def _count_recurrent(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
     """All kernels of the cell are used at each step, those for the input and those for the state.
 
     The state is made of all inputs and weights: where any of them is trained, it has a gradient at
@@ -138,80 +150,68 @@ def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Prod
     ]
 
 
-def _count_bidirectional(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    found: Products = []
-    for one in (layer.forward_layer, layer.backward_layer):
-        products = find_layer_products(one, [(None, *sizes) for sizes in inputs], (None, *output))
-        if products is None:
-            return None
-        found += products
-    return found
+def _count_bidirectional(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
+    batches = [(None, *sizes) for sizes in inputs]
+    forward = find_layer_products(layer.forward_layer, batches, (None, *output))
+    backward = find_layer_products(layer.backward_layer, batches, (None, *output))
+    if forward is None or backward is None:
+        return None
+    return forward + backward
 
 
 def _join(*factors: Factor) -> Factor:
     """Returns a factor that is made of all that others are made of."""
-    weights = {id(weight): weight for factor in factors for weight in factor.weights}
-    return Factor(
-        tuple(sorted({place for factor in factors for place in factor.inputs})),
-        tuple(weights.values()),
-    )
+    places = set[int]()
+    weights = {}
+    for factor in factors:
+        places.update(factor.inputs)
+        for weight in factor.weights:
+            weights[id(weight)] = weight
+    return Factor(tuple(sorted(places)), tuple(weights.values()))
 
 
-def _count_multi_head_attention(
-    layer: Any, inputs: Sequence[Sizes], output: Sizes
-) -> Products | None:
-    """Projections of queries, keys, values and of the result.
-
-    Scores and weighted sums in each head.
-    """
+def _count_multi_head_attention(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
+    """Projections of queries, keys, values and result; scores and weighted sums in each head."""
     query, value = inputs[:2]
     if len(layer.attention_axes) != len(query) - 1:
         return None
     num_queries = math.prod(query[:-1])
     num_values = math.prod(value[:-1])
-    found = list[Product]()
-    projected = list[Factor]()
-    given = ((0, num_queries), (_place_of_key(inputs), num_values), (1, num_values))
-    for dense, (place, num) in zip(
-        (layer.query_dense, layer.key_dense, layer.value_dense), given, strict=True
-    ):
-        found += use_kernels(kernels_of(dense), (num,), Factor((place,)))
-        projected.append(Factor((place,), tuple(dense.weights)))
-    queries, keys, values = projected
+    products: Products = []
+
+    def project(dense: Any, place: int, num: int) -> Factor:
+        """Adds the products of a projection, and returns what it gives out."""
+        products.extend(use_kernels(kernels_of(dense), (num,), Factor((place,))))
+        return Factor((place,), tuple(dense.weights))
+
+    queries = project(layer.query_dense, 0, num_queries)
+    keys = project(layer.key_dense, _place_of_key(inputs), num_values)
+    values = project(layer.value_dense, 1, num_values)
     pairs = _PER_PRODUCT * num_queries * num_values * layer.num_heads
     scores = _join(queries, keys)
-    found.append(Product(pairs * layer.key_dim, queries, keys))
-    found.append(Product(pairs * layer.value_dim, scores, values))
-    return found + use_kernels(
-        kernels_of(layer.output_dense), (num_queries,), _join(scores, values)
-    )
+    products.append(Product(pairs * layer.key_dim, queries, keys))
+    products.append(Product(pairs * layer.value_dim, scores, values))
+    results = kernels_of(layer.output_dense)
+    return products + use_kernels(results, (num_queries,), _join(scores, values))
 
 
-def _place_of_key(inputs: Sequence[Sizes]) -> int:
-    """Returns which input the keys are.
-
-    The third, unless that is a mask or none, then the values.
-    """
-    has_key = len(inputs) > 2 and len(inputs[2]) > 1 and inputs[2][:-1] == inputs[1][:-1]
-    return 2 if has_key else 1
+def _place_of_key(inputs: Inputs) -> int:
+    """Returns which input the keys are: the third, or the values if that is a mask or none."""
+    if len(inputs) < 3:
+        return 1
+    _, value, key = inputs[:3]
+    return 2 if len(key) > 1 and key[:-1] == value[:-1] else 1
 
 
 def use_kernels(kernels: Sequence[Any], places: Sequence[int], given: Factor) -> Products:
-    """Returns the products of kernels that are used in sequence at each place.
-
-    Each kernel takes what the one before gives out.
-    """
-    found: Products = []
+    """Returns the products of kernels that are used at each place, each after the one before."""
+    products: Products = []
     for kernel in kernels:
-        found.append(
-            Product(
-                _PER_PRODUCT * math.prod(places) * math.prod(kernel.shape),
-                given,
-                Factor((), (kernel,)),
-            )
-        )
-        given = _join(given, Factor((), (kernel,)))
-    return found
+        factor = Factor((), (kernel,))
+        flops = _PER_PRODUCT * math.prod(places) * math.prod(kernel.shape)
+        products.append(Product(flops, given, factor))
+        given = _join(given, factor)
+    return products
 
 
 def _all(inputs: Sequence[Any]) -> Factor:
@@ -227,22 +227,22 @@ def _sample(shape: Shape) -> Sizes:
     return tuple(size for size in shape[1:] if size is not None)
 
 
-_CLASSES: dict[Counter, tuple[type, ...]] = {
-    # At each place of the output, be it in groups, depthwise, separable or dilated.
-    _use_at(lambda layer, inputs, output: _places(layer, output)): (
-        *(
-            layers.Conv1D,
-            layers.Conv2D,
-            layers.Conv3D,
-            layers.DepthwiseConv1D,
-            layers.DepthwiseConv2D,
-        ),
-        *(layers.SeparableConv1D, layers.SeparableConv2D),
+_CLASSES: dict[Counter | None, tuple[type, ...]] = {
+    _count_convolution: (
+        layers.Conv1D,
+        layers.Conv2D,
+        layers.Conv3D,
+        layers.DepthwiseConv1D,
+        layers.DepthwiseConv2D,
+        layers.SeparableConv1D,
+        layers.SeparableConv2D,
     ),
-    _use_at(lambda layer, inputs, output: _places(layer, inputs[0])): (
-        *(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose),
+    _count_transposed: (
+        layers.Conv1DTranspose,
+        layers.Conv2DTranspose,
+        layers.Conv3DTranspose,
     ),
-    _use_at(lambda layer, inputs, output: inputs[0][:-1]): (layers.Dense,),
+    _count_dense: (layers.Dense,),
     _count_recurrent: (layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU),
     _count_bidirectional: (layers.Bidirectional,),
     _count_multi_head_attention: (layers.MultiHeadAttention,),
@@ -253,13 +253,13 @@ _CLASSES: dict[Counter, tuple[type, ...]] = {
         layers.EinsumDense,
         layers.TimeDistributed,
     ),
-    _count_nothing: (layers.Embedding,),  # looks its rows up
+    None: (layers.Embedding,),  # no products: it looks its rows up
 }
 _COUNTERS = {cls: counter for counter, classes in _CLASSES.items() for cls in classes}
 
 
-def _find_counter(layer: Any) -> Counter:
-    """Finds the counter of a layer's class, or of its nearest base class.
+def _find_counter(layer: Any) -> Counter | None:
+    """Finds the counter of a layer's class, or of its nearest base class; None: no products.
 
     A base class is taken only where no class below it overrides `call`.
     """
@@ -268,9 +268,7 @@ def _find_counter(layer: Any) -> Counter:
             return _COUNTERS[cls]
         if "call" in vars(cls):
             break
-    is_hidden = isinstance(layer, keras.Model)  # nobody has looked at the layers within
-    return (
-        _count_unknown
-        if is_hidden or isinstance(layer, tuple(_COUNTERS)) or kernels_of(layer)
-        else _count_nothing
-    )
+    # Of a model, nobody has looked at the layers within.
+    if isinstance(layer, (keras.Model, *_COUNTERS)) or kernels_of(layer):
+        return _count_unknown
+    return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from tfbench.analysis.comparison.brief import machine_of
-from tfbench.analysis.comparison.comparison import Comparison, Entry
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.machines import energy_parts, has_energy, samples_per_joule
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
@@ -32,59 +32,76 @@ _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand abo
 def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table:
     """Returns a row for each configuration.
 
-    The speed of each setup, and how it compares with the baseline's.
+    It has the speed of each setup, and how that compares with the baseline's.
 
     Setups whose names are long, and more than two, have letters, which the first note explains.
     """
     setups, names, letters = _name_setups(comparison)
-    baseline = setups[0]
-    notes = (*letters, *notes)
-    columns = [
-        *(Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys),
-        Column("num_parameters", "parameters", "{:,}".format, rank=3),
-    ]
+    columns = _key_columns(comparison)
+    columns.append(Column("num_parameters", "parameters", "{:,}".format, rank=3))
     for setup in setups:
-        title = "speed-up" if len(setups) == 2 else f"{names[setup]} vs {names[baseline]}"
-        rank = 2 if setup != baseline and len(setups) > 2 else 0
-        columns.append(
-            Column(f"speed {setup}", names[setup], rank=rank, hidden_as=f"speed of {names[setup]}")
+        name = names[setup]
+        is_one_of_several = len(setups) > 2 and setup != comparison.baseline
+        speed = Column(
+            f"speed {setup}",
+            name,
+            rank=2 if is_one_of_several else 0,
+            hidden_as=f"speed of {name}",
         )
-        columns += [Column(f"ratio {setup}", title)] if setup != baseline else []
-        columns += (
-            [Column(f"energy {setup}", "samples/J", rank=1)] if has_energy(comparison) else []
-        )
+        columns.append(speed)
+        if setup != comparison.baseline:
+            title = f"{name} vs {names[setups[0]]}" if is_one_of_several else "speed-up"
+            columns.append(Column(f"ratio {setup}", title))
+        if has_energy(comparison):
+            columns.append(Column(f"energy {setup}", "samples/J", rank=1))
     rows = []
     for row in comparison.rows:
-        configuration = {
-            key: format_value(value) for key, value in row.configuration.items()
-        }  # "none" for what is not set
-        values: dict[str, Any] = {**configuration, "num_parameters": row.num_parameters}
+        values = _configuration_of(row)
+        values["num_parameters"] = row.num_parameters
         for setup, entry in row.entries.items():
-            values |= {f"speed {setup}": speed_text(entry), f"ratio {setup}": speedup_text(entry)}
-            values[f"energy {setup}"] = _energy_text(entry)
+            values |= {
+                f"speed {setup}": speed_text(entry),
+                f"ratio {setup}": speedup_text(entry),
+                f"energy {setup}": _energy_text(entry),
+            }
         rows.append(values)
-    return Table("samples/s of every configuration", tuple(columns), rows, tuple(notes))
+    return Table("samples/s of every configuration", tuple(columns), rows, (*letters, *notes))
+
+
+def _key_columns(comparison: Comparison) -> list[Column]:
+    """Returns the columns that tell rows apart; numbers stand at the right."""
+    columns = []
+    for key in comparison.keys:
+        values = [row.configuration.get(key) for row in comparison.rows]
+        are_numbers = all(isinstance(value, int | float) for value in values)
+        align: Literal["left", "right"] = "right" if are_numbers else "left"
+        columns.append(Column(key, short_key(key), align=align))
+    return columns
+
+
+def _configuration_of(row: Row) -> dict[str, Any]:
+    """Returns the texts of those columns; "none" for what is not set."""
+    return {key: format_value(value) for key, value in row.configuration.items()}
 
 
 def loss_table(comparison: Comparison) -> Table | None:
-    """Returns the mean validation loss of each row and setup; None.
+    """Returns the mean validation loss of each row and setup.
 
-    Precisions are alike, or nothing was validated.
+    None: the precisions are alike, or nothing was validated.
     """
-    losses = [
-        {setup: entry.val_loss for setup, entry in row.entries.items()} for row in comparison.rows
-    ]
     is_of_precisions = "precision" in comparison.compared or "training.precision" in comparison.keys
-    if not is_of_precisions or all(loss is None for row in losses for loss in row.values()):
+    losses = [entry.val_loss for entry in comparison.all_entries()]
+    if not is_of_precisions or all(loss is None for loss in losses):
         return None
     setups, names, _ = _name_setups(comparison)
-    keys = [Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys]
-    columns = (*keys, *(Column(setup, names[setup], "{:.5g}".format) for setup in setups))
-    rows = [
-        {key: format_value(value) for key, value in row.configuration.items()} | of
-        for row, of in zip(comparison.rows, losses, strict=True)
-    ]
-    return Table("validation loss", columns, rows)
+    columns = _key_columns(comparison)
+    columns += [Column(setup, names[setup], "{:.5g}".format) for setup in setups]
+    rows = []
+    for row in comparison.rows:
+        values = _configuration_of(row)
+        values |= {setup: entry.val_loss for setup, entry in row.entries.items()}
+        rows.append(values)
+    return Table("validation loss", tuple(columns), rows)
 
 
 def _name_setups(comparison: Comparison) -> tuple[list[str], dict[str, str], list[str]]:
@@ -92,16 +109,15 @@ def _name_setups(comparison: Comparison) -> tuple[list[str], dict[str, str], lis
 
     The baseline comes first.
     """
-    setups = [
-        comparison.baseline,
-        *(setup for setup in comparison.setups if setup != comparison.baseline),
-    ]
-    if len(setups) <= 2 and sum(map(len, setups)) <= _NAMED_CHARACTERS:
+    others = [setup for setup in comparison.setups if setup != comparison.baseline]
+    setups = [comparison.baseline, *others]
+    if not others[1:] and sum(map(len, setups)) <= _NAMED_CHARACTERS:
         return setups, {setup: setup for setup in setups}, []
     names = dict(zip(setups, _letters(), strict=False))
-    marks = [" (baseline)" if len(setups) > 1 else "", *[""] * len(setups)]
-    told = [f"{names[setup]} = {setup}{mark}" for setup, mark in zip(setups, marks, strict=False)]
-    return setups, names, [";  ".join(told)]
+    meanings = [f"{names[setup]} = {setup}" for setup in setups]
+    if others:
+        meanings[0] += " (baseline)"
+    return setups, names, [";  ".join(meanings)]
 
 
 def speedup_bars(comparison: Comparison) -> Table | None:
@@ -109,47 +125,40 @@ def speedup_bars(comparison: Comparison) -> Table | None:
 
     None: there are several setups, or fewer than two intervals, or some are too wide to be drawn.
     """
-    pairs = [
-        (row.configuration, entry.speedup)
-        for row in comparison.rows
-        for entry in row.entries.values()
-    ]
-    known = [
-        (configuration, (one.low, one.ratio, one.high))
-        for configuration, one in pairs
-        if one and one.low and one.high
-    ]
-    all_places = [1.0, *itertools.chain.from_iterable(places for _, places in known)]
+    rows = []
+    all_places = [1.0]
+    for row in comparison.rows:
+        for speedup in [entry.speedup for entry in row.entries.values()]:
+            if speedup and speedup.low and speedup.high:
+                places = (speedup.low, speedup.ratio, speedup.high)
+                all_places += places
+                rows.append({**_configuration_of(row), "bar": places})
     first = min(all_places)
     last = max(all_places)
-    if len(comparison.setups) != 2 or len(known) < 2 or not first < last <= _WIDEST * first:
+    is_drawable = first < last <= _WIDEST * first
+    if len(comparison.setups) != 2 or len(rows) < 2 or not is_drawable:
         return None
 
     def draw(places: tuple[float, float, float]) -> str:
         low, ratio, high, equal = (
             round(_BAR * (place - first) / (last - first)) for place in (*places, 1.0)
         )
-        ends = {low: "|", high: "|"} if high > low + 1 else {}
-        signs = dict.fromkeys(range(low, high), "-") | ends | {equal: ":", ratio: "O"}
-        return "".join(signs.get(place, " ") for place in range(_BAR + 1))
+        signs = dict.fromkeys(range(low, high), "-")
+        if high > low + 1:
+            signs |= {low: "|", high: "|"}
+        signs |= {equal: ":", ratio: "O"}
+        return "".join(signs.get(index, " ") for index in range(_BAR + 1))
 
-    axis = (
-        f"{first:.2f}x".ljust(_BAR - 4)
-        + f"{last:.2f}x".rjust(5)
-        + ("" if 1 in (first, last) else "  (: is 1x)")
-    )
-    columns = [
-        Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys
-    ]
-    rows = [
-        {key: format_value(value) for key, value in configuration.items()} | {"bar": places}
-        for configuration, places in known
-    ]
-    return Table("speed-ups", (*columns, Column("bar", axis, draw, align="left")), rows)
+    left = f"{first:.2f}x".ljust(_BAR - 4)
+    right = f"{last:.2f}x".rjust(5)
+    explained = "" if 1 in (first, last) else "  (: is 1x)"
+    columns = _key_columns(comparison)
+    columns.append(Column("bar", f"{left}{right}{explained}", draw, align="left"))
+    return Table("speed-ups", tuple(columns), rows)
 
 
 def comparison_records(comparison: Comparison) -> Table:
-    """Returns one row a configuration and setup, with the raw figures."""
+    """Returns one row for each configuration and setup, with the raw figures."""
     rows = comparison_rows(comparison)
     columns = tuple(Column(name, name) for name in (rows[0] if rows else comparison.keys))
     return Table("", columns, rows)
@@ -158,35 +167,38 @@ def comparison_records(comparison: Comparison) -> Table:
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Returns a plain row for each configuration and setup.
 
-    The keys of the configuration, and the raw figures.
+    It has the keys of the configuration, and the raw figures.
 
     "samples_per_second" is the geometric mean over the runs, from "low" to "high" its interval; so
     for "speedup", which is over the baseline. None: there is none, and "status" and "reason" say
     why, if something went wrong.
     """
-    return [
-        {key: row.configuration.get(key) for key in comparison.keys}
-        | {
-            "num_parameters": row.num_parameters,
-            "global_batch_size": entry.global_batch_size or row.global_batch_size,
-            "setup": entry.setup,
-            "status": outcome_of(entry)[0],
-            "samples_per_second": entry.speed,
-            "low": entry.interval.low if entry.interval else None,
-            "high": entry.interval.high if entry.interval else None,
-            "num_runs": len(entry.runs),
-            "speedup": entry.speedup.ratio if entry.speedup else None,
-            "speedup_low": entry.speedup.low if entry.speedup else None,
-            "speedup_high": entry.speedup.high if entry.speedup else None,
-            "judgement": entry.speedup.judgement if entry.speedup else None,
-            "too_noisy": entry.speedup.is_too_noisy if entry.speedup else None,
-            "suggested": entry.speedup.is_suggested if entry.speedup else None,
-            "reason": outcome_of(entry)[1],
-            "machine": machine_of(entry.runs[0]) if entry.runs else None,
-        }
-        for row in comparison.rows
-        for entry in row.entries.values()
-    ]
+    rows = []
+    for row in comparison.rows:
+        configuration = {key: row.configuration.get(key) for key in comparison.keys}
+        for entry in row.entries.values():
+            status, reason = outcome_of(entry)
+            values = {
+                **configuration,
+                "num_parameters": row.num_parameters,
+                "global_batch_size": entry.global_batch_size or row.global_batch_size,
+                "setup": entry.setup,
+                "status": status,
+                "samples_per_second": entry.speed,
+                "low": getattr(entry.interval, "low", None),
+                "high": getattr(entry.interval, "high", None),
+                "num_runs": len(entry.runs),
+                "speedup": getattr(entry.speedup, "ratio", None),
+                "speedup_low": getattr(entry.speedup, "low", None),
+                "speedup_high": getattr(entry.speedup, "high", None),
+                "judgement": getattr(entry.speedup, "judgement", None),
+                "too_noisy": getattr(entry.speedup, "is_too_noisy", None),
+                "suggested": getattr(entry.speedup, "is_suggested", None),
+                "reason": reason,
+                "machine": _machine_of(entry),
+            }
+            rows.append(values)
+    return rows
 
 
 def outcome_of(entry: Entry) -> tuple[str, str]:
@@ -202,16 +214,16 @@ def outcome_of(entry: Entry) -> tuple[str, str]:
 def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
     """Returns the comparison as plain values.
 
-    Speeds in samples per second, geometric means over the runs.
+    Speeds are in samples per second, and geometric means over the runs.
     """
     scaling = find_scaling(comparison)
+    rows = []
+    for row in comparison.rows:
+        entries = [_entry_document(entry) for entry in row.entries.values()]
+        rows.append({**to_document(row, without=("entries",)), "entries": entries})
     return {
         **to_document(comparison, without=("rows", "references", "machine_settings", "runs")),
-        "rows": [
-            to_document(row, without=("entries",))
-            | {"entries": [_entry_document(entry) for entry in row.entries.values()]}
-            for row in comparison.rows
-        ],
+        "rows": rows,
         "scaling": scaling_document(scaling) if scaling else None,
         "machines": machines_document(comparison),  # of several
         "reference": references_document(comparison),
@@ -234,7 +246,7 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
     )
     return {
         **to_document(entry, without=hidden),
-        "machine": machine_of(entry.runs[0]) if entry.runs else None,
+        "machine": _machine_of(entry),
         "status": status,
         "reason": reason,
         "samples_per_second": entry.speed,
@@ -244,24 +256,22 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
     }
 
 
+def _machine_of(entry: Entry) -> str | None:
+    return machine_of(entry.runs[0]) if entry.runs else None
+
+
 def _letters() -> Iterator[str]:
     """Yields A to Z, then AA, AB, ..."""
     for length in itertools.count(1):
         yield from map("".join, itertools.product(string.ascii_uppercase, repeat=length))
 
 
-def _side_of(key: str, comparison: Comparison) -> Literal["left", "right"]:
-    is_number = all(isinstance(row.configuration.get(key), int | float) for row in comparison.rows)
-    return "right" if is_number else "left"
-
-
 def _energy_text(entry: Entry) -> str:
-    """Returns what a joule trains, and of which parts of the machine that joule is.
-
-    "31.4 (package)".
-    """
+    """Returns what a joule trains, and of which parts of the machine it is: "31.4 (package)"."""
     value = samples_per_joule(entry)
-    return "" if value is None else f"{format_number(value)} ({', '.join(energy_parts(entry))})"
+    if value is None:
+        return ""
+    return f"{format_number(value)} ({', '.join(energy_parts(entry))})"
 
 
 NO_VERDICT = "Nothing is compared: there is one setup, or none with a speed."
@@ -272,7 +282,7 @@ def comparison_sections(
 ) -> list[Section]:
     """Returns the verdict, the table, what was published, and what speaks against the speeds.
 
-    The table has a row a number of devices, if it is that in which the setups differ.
+    The table has a row for each number of devices, if the setups differ in that alone.
 
     Args:
         comparison: What is shown.
@@ -280,35 +290,43 @@ def comparison_sections(
         report: The command that lists every published result and warning; "": they are listed here.
     """
     is_full = not report
-    entries = [entry for row in comparison.rows for entry in row.entries.values()]
-    has_signs = any(entry.speedup or entry.interval for entry in entries)
-    signs = [legend(comparison, is_full=is_full)] if has_signs else []
     scaling = find_scaling(comparison)
     matches = match_references(comparison)
     published = reference_section(matches, is_full=is_full)
-    sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
-    caveats = [f"i {one}" for one in find_caveats(comparison)]
+    caveats = list(find_caveats(comparison))
     if published and not is_full and not any(match.pairs for match in matches):
-        caveats += [f"i {one}" for one in published.sentences]
+        caveats += published.sentences
         published = None
+    entries = comparison.all_entries()
+    has_signs = any(entry.speedup or entry.interval for entry in entries)
+    signs = [legend(comparison, is_full=is_full)] if has_signs else []
+    sections = [Section("Verdict", tuple(f"- {text}" for text in verdict) or (NO_VERDICT,))]
     if scaling:
         sections.append(scaling_section(scaling, *signs))
     else:
-        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, signs),)))
-        losses = loss_table(comparison)
-        sections += [Section("Validation loss", tables=(losses,))] if losses else []
-        bars = None if is_full else speedup_bars(comparison)
-        sections += [Section("Speed-up", tables=(bars,))] if bars else []
-    sections += [Section("", tuple(caveats))] if caveats else []
-    sections += [one for one in (machines_section(comparison), published) if one]
-    found = merge_warnings([run.warnings for run in comparison.runs])
-    if is_full:
-        left_out = [
-            f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()
-        ]
-        none = ["None of the runs has one."] if comparison.runs else []
-        return [*sections, warnings_section([*left_out, *found] or none)]
-    return [
-        *sections,
-        *short_warnings(found, most=_MAX_WARNINGS, details=f"  All warnings  {report}"),
-    ]
+        sections += _speed_sections(comparison, signs, is_full=is_full)
+    if caveats:
+        sections.append(Section("", tuple(f"i {caveat}" for caveat in caveats)))
+    machines = machines_section(comparison)
+    sections += [section for section in (machines, published) if section]
+    warnings = merge_warnings([run.warnings for run in comparison.runs])
+    if not is_full:
+        details = f"  All warnings  {report}"
+        return [*sections, *short_warnings(warnings, most=_MAX_WARNINGS, details=details)]
+    listed = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
+    listed += warnings
+    if not listed and comparison.runs:
+        listed.append("None of the runs has one.")
+    return [*sections, warnings_section(listed)]
+
+
+def _speed_sections(
+    comparison: Comparison, signs: Sequence[str], *, is_full: bool
+) -> Iterator[Section]:
+    yield Section("Speed, samples/s", tables=(comparison_table(comparison, signs),))
+    losses = loss_table(comparison)
+    if losses:
+        yield Section("Validation loss", tables=(losses,))
+    bars = None if is_full else speedup_bars(comparison)
+    if bars:
+        yield Section("Speed-up", tables=(bars,))

@@ -22,18 +22,17 @@ _HEADINGS = {
 def difference_sections(difference: RunDifference) -> list[Section]:
     """Returns what differs.
 
-    What makes the runs unlike, then results, then what may be their causes, then warnings.
+    First what makes the runs unlike, then results, then what may be their causes, then warnings.
     """
     sides = {"A": difference.a, "B": difference.b}
-    states = {
-        mark: "" if side.status == "FINISHED" else f", {side.status}"
-        for mark, side in sides.items()
-    }
-    names = facts((mark, f"{side.name} ({side.id}){states[mark]}") for mark, side in sides.items())
-    speed = describe_speed(difference)
+    names = []
+    for mark, side in sides.items():
+        state = "" if side.status == "FINISHED" else f", {side.status}"
+        names.append((mark, f"{side.name} ({side.id}){state}"))
+    sentences = [_describe_unequal(difference), describe_speed(difference)]
     sections = [
-        Section("", tables=(names,)),
-        Section("", (_describe_unequal(difference), *([speed] if speed else []))),
+        Section("", tables=(facts(names),)),
+        Section("", tuple(sentence for sentence in sentences if sentence)),
     ]
     if difference.results:
         sections.append(Section("", tables=(_results(difference),)))
@@ -44,16 +43,16 @@ def difference_sections(difference: RunDifference) -> list[Section]:
         sections.append(Section(_HEADINGS[group], tables=(facts(pairs),)))
     if not difference.results and not difference.causes:
         sections.append(Section("", ("Nothing else differs.",)))
-    warned = {mark: side.warnings for mark, side in sides.items() if side.warnings}
-    return [
-        *sections,
-        *(warnings_section(found, f"Warnings only in {mark}") for mark, found in warned.items()),
-    ]
+    for mark, side in sides.items():
+        if side.warnings:
+            sections.append(warnings_section(side.warnings, f"Warnings only in {mark}"))
+    return sections
 
 
 def describe_speed(difference: RunDifference) -> str:
     """Says by how much two runs differ in speed; "" where one has none, or both the same."""
-    ratio = next((found.ratio for found in difference.results if found.name == SPEED_METRIC), None)
+    ratios = {result.name: result.ratio for result in difference.results}
+    ratio = ratios.get(SPEED_METRIC)
     if ratio is None:
         return ""
     return (
@@ -67,12 +66,16 @@ def _describe_unequal(difference: RunDifference) -> str:
     second = title_of(difference.b.backend)
     if difference.unequal:
         names = [
-            f"{one.name} ({format_value(one.a)} vs {format_value(one.b)})"
-            for one in difference.unequal[:_NUM_NAMED]
+            f"{pair.name} ({format_value(pair.a)} vs {format_value(pair.b)})"
+            for pair in difference.unequal[:_NUM_NAMED]
         ]
-        names += [f"{num} more"] if (num := len(difference.unequal) - _NUM_NAMED) > 0 else []
-        told = f"Not comparable: A and B differ in {join_words(names)}."
-        return f"{told} Their speeds do not compare devices or strategies."
+        num_more = len(difference.unequal) - _NUM_NAMED
+        if num_more > 0:
+            names.append(f"{num_more} more")
+        return (
+            f"Not comparable: A and B differ in {join_words(names)}. Their speeds do not compare"
+            " devices or strategies."
+        )
     if first != second:
         return (
             f"Comparable, {first} vs {second}: all required settings are equal, except those"
@@ -90,11 +93,11 @@ def _results(difference: RunDifference) -> Table:
     )
     rows = [
         {
-            "name": one.name,
-            "a": format_metric(one.name, one.a),
-            "b": format_metric(one.name, one.b),
-            "ratio": one.ratio,
+            "name": result.name,
+            "a": format_metric(result.name, result.a),
+            "b": format_metric(result.name, result.b),
+            "ratio": result.ratio,
         }
-        for one in difference.results
+        for result in difference.results
     ]
     return Table("results", columns, rows)

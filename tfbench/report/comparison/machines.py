@@ -3,7 +3,7 @@
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.machines import MachineSetup, bare_setup, energy_parts, list_setups
+from tfbench.analysis.comparison.machines import bare_setup, energy_parts, list_setups
 from tfbench.records.sweep import format_value
 from tfbench.report.comparison.speeds import short_key, speed_text
 from tfbench.report.document import to_document
@@ -17,7 +17,7 @@ _NOTE = (
 
 
 def machines_section(comparison: Comparison) -> Section | None:
-    """Returns a row a configuration, machine and setup, the fastest of each machine first.
+    """Returns a row for each configuration, machine and setup, the fastest of each machine first.
 
     None where all runs are of one.
     """
@@ -31,27 +31,27 @@ def machines_section(comparison: Comparison) -> Section | None:
         Column("cost", "cost/epoch", rank=3),
         Column("energy", "energy/epoch", rank=4),
     )
-    rows = [
-        {
-            **one.row.configuration,
-            "machine": one.machine,
-            "bare setup": bare_setup(one.entry),
-            "speed": speed_text(one.entry),
-            "price": _money(one.price_per_hour, one),
-            "epoch_seconds": one.epoch_seconds,
-            "cost": _money(one.epoch_cost, one),
-            "energy": (
-                one.epoch_joules
-                and f"{format_si(one.epoch_joules, 'J')} ({', '.join(energy_parts(one.entry))})"
-            ),
-        }
-        for one in list_setups(comparison)
-    ]
-    return (
-        Section("Machines", tables=(Table("setups of each machine", columns, rows, (_NOTE,)),))
-        if rows
-        else None
-    )
+    rows = []
+    for setup in list_setups(comparison):
+        energy = ""
+        if setup.epoch_joules:
+            parts = ", ".join(energy_parts(setup.entry))
+            energy = f"{format_si(setup.epoch_joules, 'J')} ({parts})"
+        rows.append(
+            {
+                **setup.row.configuration,
+                "machine": setup.machine,
+                "bare setup": bare_setup(setup.entry),
+                "speed": speed_text(setup.entry),
+                "price": _money(setup.price_per_hour, setup.currency),
+                "epoch_seconds": setup.epoch_seconds,
+                "cost": _money(setup.epoch_cost, setup.currency),
+                "energy": energy,
+            }
+        )
+    if not rows:
+        return None
+    return Section("Machines", tables=(Table("setups of each machine", columns, rows, (_NOTE,)),))
 
 
 def machines_document(comparison: Comparison) -> list[dict[str, Any]]:
@@ -60,16 +60,20 @@ def machines_document(comparison: Comparison) -> list[dict[str, Any]]:
     Nothing of one machine.
     """
     return [
-        to_document(one, without=("row", "entry"))
-        | {
-            "configuration": one.row.configuration,
-            "setup": one.entry.setup,
-            "samples_per_second": one.entry.speed,
-            "energy_parts": list(energy_parts(one.entry)),
+        {
+            **to_document(setup, without=("row", "entry")),
+            "configuration": setup.row.configuration,
+            "setup": setup.entry.setup,
+            "samples_per_second": setup.entry.speed,
+            "energy_parts": list(energy_parts(setup.entry)),
         }
-        for one in list_setups(comparison)
+        for setup in list_setups(comparison)
     ]
 
 
-def _money(value: float | None, one: MachineSetup) -> str | None:
-    return f"{value:{',.0f' if value >= 1000 else '.3g'}} {one.currency}" if value else None
+def _money(value: float | None, currency: str) -> str:
+    """Returns "1,200 EUR"; "" without a price."""
+    if not value:
+        return ""
+    digits = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{digits} {currency}"

@@ -2,11 +2,13 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.equality import Settings
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.records.sweep import BATCH_KEY, describe_configuration
 from tfbench.report.comparison.scaling import scaling_title
@@ -19,12 +21,12 @@ _TITLE_WIDTH = 40  # characters
 class RowPanel(NamedTuple):
     """The rows of one network, or of whatever is varied beside the x axis.
 
-    Values of x, ascending, and their rows.
+    `points` are the values of x, ascending, with their rows.
     """
 
     name: str
     points: tuple[tuple[float, Row], ...]
-    configuration: Mapping[str, Any]  # that its rows share and that no other panel has
+    configuration: Settings  # that its rows share and that no other panel has
 
     @property
     def title(self) -> str:
@@ -36,7 +38,9 @@ class RowPanel(NamedTuple):
         lines = textwrap.wrap(
             self.name, _TITLE_WIDTH, break_long_words=False, break_on_hyphens=False
         )
-        return "\n".join([*lines, *(f"{size:,} parameters" for size in sizes if len(sizes) == 1)])
+        if len(sizes) == 1:
+            lines.append(f"{sizes.pop():,} parameters")
+        return "\n".join(lines)
 
 
 class Layout(NamedTuple):
@@ -58,25 +62,27 @@ def comparison_plots(comparison: Comparison, finding: str = "") -> tuple[Plot, .
         layout = lay_out(comparison)
         speeds = _speeds(comparison, layout, finding)
         plots = [speeds, _speedups(comparison, speeds, layout)]
-    if scaling := find_scaling(comparison):
+    scaling = find_scaling(comparison)
+    if scaling:
         plots.append(_scaling(comparison, scaling, finding))
     return tuple(
-        plot for plot in plots if any(one.points for panel in plot.panels for one in panel.series)
+        plot for plot in plots if any(line.points for panel in plot.panels for line in panel.series)
     )
 
 
 def _speeds(comparison: Comparison, layout: Layout, finding: str) -> Plot:
     def point(x: float, entry: Entry) -> Point | None:
-        low, high = (entry.interval.low, entry.interval.high) if entry.interval else (None, None)
-        return Point(x, entry.speed, low, high) if entry.speed else None
+        if not entry.speed:
+            return None
+        if entry.interval is None:
+            return Point(x, entry.speed)
+        return Point(x, entry.speed, entry.interval.low, entry.interval.high)
 
-    has_intervals = any(entry.interval for row in comparison.rows for entry in row.entries.values())
+    has_intervals = any(entry.interval for entry in comparison.all_entries())
+    intervals = ", with 95 % intervals" if has_intervals else ""
     return Plot(
         name="samples_per_second.png",
-        title=(
-            "Training speed by"
-            f" {layout.x_label}{', with 95 % intervals' * has_intervals}\n{_subject(comparison)}"
-        ),
+        title=f"Training speed by {layout.x_label}{intervals}\n{_subject(comparison)}",
         finding=finding,
         x_label=layout.x_label,
         y_label="samples/s (higher is faster)",
@@ -90,8 +96,8 @@ def _speedups(comparison: Comparison, speeds: Plot, layout: Layout) -> Plot:
     """Returns the plot of speeds with ratios in their place."""
 
     def point(x: float, entry: Entry) -> Point | None:
-        found = entry.speedup
-        return Point(x, found.ratio, found.low, found.high) if found else None
+        speedup = entry.speedup
+        return Point(x, speedup.ratio, speedup.low, speedup.high) if speedup else None
 
     baseline = name_setups(comparison.setups)[comparison.baseline]
     return dataclasses.replace(
@@ -117,16 +123,12 @@ def _panels(
     panels = []
     names = name_setups(comparison.setups)
     for panel in layout.panels:
-        found = {
-            setup: [point_of(x, row.entries[setup]) for x, row in panel.points]
-            for setup in comparison.setups
-        }
-        series = [
-            PlotLine(names[setup], tuple(one for one in points if one))
-            for setup, points in found.items()
-        ]
-        if any(one.points for one in series):
-            panels.append(Panel(panel.title, tuple(series)))
+        lines = []
+        for setup in comparison.setups:
+            points = [point_of(x, row.entries[setup]) for x, row in panel.points]
+            lines.append(PlotLine(names[setup], tuple(point for point in points if point)))
+        if any(line.points for line in lines):
+            panels.append(Panel(panel.title, tuple(lines)))
     return tuple(panels)
 
 
@@ -137,24 +139,16 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
     """
     noun = "replica" if scaling.has_replicas else "device"
     most = max(point.num_devices for point in scaling.points)
-    lines = [
-        PlotLine(
-            f"{mode} parallel",
-            tuple(Point(one.num_devices, *one.speedup) for one in scaling.line(mode)),
-        )
-        for mode in scaling.modes
-    ]
+    lines = []
+    for mode in scaling.modes:
+        points = [Point(point.num_devices, *point.speedup) for point in scaling.line(mode)]
+        lines.append(PlotLine(f"{mode} parallel", tuple(points)))
+    kind = ""
     if scaling.shares_cores:
         kind = f"; {noun}s share cores: this shows overhead, not scaling"
     else:
-        kind = ""
-        lines.append(
-            PlotLine(
-                "ideal: as many times the speed",
-                (Point(1, 1), Point(most, most)),
-                is_reference=True,
-            )
-        )
+        ends = (Point(1, 1), Point(most, most))
+        lines.append(PlotLine("ideal: as many times the speed", ends, is_reference=True))
     return Plot(
         name="scaling.png",
         title=(
@@ -174,10 +168,8 @@ def _subject(comparison: Comparison) -> str:
     """Returns what was measured, and on what."""
     hardware = dict.fromkeys(name for run in comparison.runs for name in run.hardware)
     data = "synthetic" if comparison.is_synthetic else "real"
-    return (
-        f"{', '.join(comparison.recipes)}, {data} data, on"
-        f" {', '.join(hardware) or 'unknown hardware'}"
-    )
+    devices = ", ".join(hardware) or "unknown hardware"
+    return f"{', '.join(comparison.recipes)}, {data} data, on {devices}"
 
 
 def lay_out(comparison: Comparison) -> Layout:
@@ -187,26 +179,25 @@ def lay_out(comparison: Comparison) -> Layout:
     hidden_units tell apart.
     """
     x_label, covered, x_of = _choose_axis(comparison)
-    panels: dict[str, list[tuple[float, Row]]] = {}
+    panels = defaultdict(list)
     for row in comparison.rows:
-        if (x := x_of(row)) is not None:
+        x = x_of(row)
+        if x is not None:
             name = describe_configuration(_configuration_of(row, covered))
-            panels.setdefault(name, []).append((float(x), row))
-    found = [
-        RowPanel(
-            name,
-            tuple(sorted(points, key=lambda point: point[0])),
-            _configuration_of(points[0][1], covered),
-        )
-        for name, points in panels.items()
-    ]
-    return Layout(x_label, tuple(sorted(found, key=_largest_network)))
+            panels[name].append((float(x), row))
+    row_panels = []
+    for name, points in panels.items():
+        configuration = _configuration_of(points[0][1], covered)
+        points.sort(key=lambda point: point[0])
+        row_panels.append(RowPanel(name, tuple(points), configuration))
+    row_panels.sort(key=_largest_network)
+    return Layout(x_label, tuple(row_panels))
 
 
 def corner_rows(comparison: Comparison) -> list[Row]:
     """Returns the rows at the ends of both ranges.
 
-    Smallest and largest network with smallest and largest batch.
+    These are the smallest and the largest network, with the smallest and the largest batch.
     """
     if len(comparison.rows) == 1:  # whose setups may differ in their batch size
         return list(comparison.rows)
@@ -219,14 +210,16 @@ def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable
     values = {
         key: [row.configuration.get(key) for row in comparison.rows] for key in comparison.keys
     }
-    numeric = [
-        key
-        for key, listed in values.items()
-        if {*map(type, listed)} <= {int, float} and len(set(listed)) > 1
-    ]
-    key = BATCH_KEY if BATCH_KEY in numeric else next(iter(numeric), None)
-    if key:
-        label = _BATCH_LABEL if key == BATCH_KEY else key.rpartition(".")[2].replace("_", " ")
+    numeric = []
+    for key, listed in values.items():
+        types = {type(value) for value in listed}
+        if types <= {int, float} and len(set(listed)) > 1:
+            numeric.append(key)
+    if BATCH_KEY in numeric:
+        return _BATCH_LABEL, [BATCH_KEY], lambda row: row.configuration[BATCH_KEY]
+    if numeric:
+        key = numeric[0]
+        label = key.rpartition(".")[2].replace("_", " ")
         return label, [key], lambda row: row.configuration[key]
     if len({row.num_parameters for row in comparison.rows} - {None}) > 1:
         networks = [
@@ -238,7 +231,7 @@ def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable
     return _BATCH_LABEL, [BATCH_KEY], lambda row: row.global_batch_size
 
 
-def _configuration_of(row: Row, covered: Collection[str]) -> dict[str, Any]:
+def _configuration_of(row: Row, covered: Collection[str]) -> Settings:
     return {key: value for key, value in row.configuration.items() if key not in covered}
 
 

@@ -19,6 +19,8 @@ from tfbench.report.formats import format_number, format_speed
 from tfbench.report.table import Column, Section, Table
 from tfbench.wording import count
 
+_Reference = Mapping[str, Any]  # published figures, with what they were measured on
+
 DISCLAIMER = "Hardware and software differ: no ratio here compares devices alone."
 
 
@@ -30,43 +32,49 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
         is_full: Whether to list every figure that was published; else those that can be compared,
             and how many not.
     """
-    matches = matches if is_full else [match for match in matches if match.reason != NO_SPEED]
+    if not is_full:
+        matches = [match for match in matches if match.reason != NO_SPEED]
+    if not matches:
+        return None
     sentences = [
         f"- {describe_pair(match.reference, pair)}" for match in matches for pair in match.pairs
     ]
-    sentences += [DISCLAIMER] if sentences else []
-    if not is_full and (others := [match for match in matches if not match.pairs]):
+    if sentences:
+        sentences.append(DISCLAIMER)
+    if is_full:
+        return Section("Published results", tuple(sentences), (_figures_table(matches),))
+    others = [match for match in matches if not match.pairs]
+    if others:
         reasons = {match.reason for match in others}
         why = reasons.pop() if len(reasons) == 1 else "the report lists the reasons"
         sentences.append(f"{count(len(others), 'published result')} not comparable: {why}.")
-    names = dict.fromkeys(name for match in matches for name in match.reference["figures"])
+    return Section("Published results", tuple(sentences))
+
+
+def _figures_table(matches: Sequence[ReferenceMatch]) -> Table:
+    """Returns every figure that was published, with notes and sources."""
+    names: dict[str, None] = {}
+    rows = []
+    notes = []
+    sources = []
+    for match in matches:
+        reference = match.reference
+        names |= dict.fromkeys(reference["figures"])
+        texts = {
+            "on": name_reference(reference),
+            "is_comparable": f"no: {match.reason}" if match.reason else "yes",
+        }
+        rows.append({**reference["figures"], **texts})
+        if reference.get("notes"):
+            notes.append(f"{reference['hardware']}: {reference['notes']}")
+        if reference.get("source"):
+            sources.append(f"Source: {reference['source']}")
     columns = (
         Column("on", "published on", align="left"),
         *(Column(name, name, format_number) for name in names),
         Column("is_comparable", "comparable", align="left"),
     )
-    rows = [
-        match.reference["figures"]
-        | {
-            "on": name_reference(match.reference),
-            "is_comparable": f"no: {match.reason}" if match.reason else "yes",
-        }
-        for match in matches
-    ]
-    notes = [
-        f"{one['hardware']}: {one['notes']}"
-        for match in matches
-        if (one := match.reference).get("notes")
-    ]
-    sources = dict.fromkeys(match.reference.get("source") for match in matches)
-    table = Table(
-        "published figures", columns, rows, (*notes, *(f"Source: {one}" for one in sources if one))
-    )
-    return (
-        Section("Published results", tuple(sentences), (table,) if is_full else ())
-        if matches
-        else None
-    )
+    return Table("published figures", columns, rows, (*notes, *dict.fromkeys(sources)))
 
 
 def references_document(comparison: Comparison) -> list[dict[str, Any]]:
@@ -82,29 +90,34 @@ def references_document(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def name_reference(reference: Mapping[str, Any]) -> str:
+def name_reference(reference: _Reference) -> str:
     """Returns hardware and devices of a reference, and whether its figures could be checked."""
     mark = "" if reference.get("verified", True) else " (unverified)"
     return f"{reference['hardware']}, {reference['devices']}{mark}"
 
 
-def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
+def describe_pair(reference: _Reference, pair: FigurePair) -> str:
     """Returns what a published figure is compared with, and the ratio."""
-    label = ", ".join(
-        part for part in (pair.setup, describe_configuration(pair.configuration)) if part
-    )
-    label += f" on {'; '.join(pair.hardware)}" if pair.hardware else ""
+    label = pair.setup
+    configuration = describe_configuration(pair.configuration)
+    if configuration:
+        label += f", {configuration}"
+    if pair.hardware:
+        label += f" on {'; '.join(pair.hardware)}"
     return f"{label}: {describe_ratio(reference, pair)}"
 
 
-def describe_ratio(reference: Mapping[str, Any], pair: FigurePair) -> str:
+def describe_ratio(reference: _Reference, pair: FigurePair) -> str:
     """Returns how a run alone compares.
 
     "0.38x of Intel i7-6850K, cpu (3,497 vs 9,100 samples/s)".
     """
-    is_of_all = reference["figures"].keys().isdisjoint(("samples_per_second", "epoch_seconds"))
+    includes_validation = (
+        reference["figures"].keys().isdisjoint(("samples_per_second", "epoch_seconds"))
+    )
     speeds = f"{format_speed(pair.ours)} vs {format_speed(pair.theirs)} samples/s"
-    speeds += "; theirs includes validation" if is_of_all else ""
+    if includes_validation:
+        speeds += "; theirs includes validation"
     return f"{format_ratio(pair.ratio)}x of {name_reference(reference)} ({speeds})"
 
 

@@ -1,6 +1,6 @@
 """Whether a recipe has become slower, as sections and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +22,34 @@ def check_sections(
     """Returns the judgement, the speeds then and now, other changes and warnings.
 
     Args:
-        check: What was found.
+        check: The comparison with the baseline.
         source: The baseline, as the user named it.
         num_failed: Runs that failed now, and are left out.
         warnings: What disturbed the runs.
     """
-    limit = f"limit {100 * check.fail_above:g} %"
     detectable = format_share(check.smallest_detectable)
+    unequal = _describe(check.unequal)
     pairs = {
         "Check": (
             f"{check.current.recipe} against {source} of {format_date(check.baseline.created)}"
         ),
         "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
-        "Detects": f"slow-downs of {detectable} or more ({limit})",
-        "Unequal": (
-            _describe(check.unequal) and f"{_describe(check.unequal)} (allowed by --allow-unequal)"
-        ),
+        "Detects": f"slow-downs of {detectable} or more (limit {100 * check.fail_above:g} %)",
+        "Unequal": f"{unequal} (allowed by --allow-unequal)" if unequal else "",
         "Changed": _describe(check.changed),
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
     }
-    sections = [Section(judgement_sentence(check, num_failed), tables=(facts(pairs.items()),))]
-    return [*sections, *([warnings_section(warnings)] if warnings else [])]
+    return _facts_and_warnings(judgement_sentence(check, num_failed), pairs, warnings)
+
+
+def _facts_and_warnings(
+    title: str, pairs: Mapping[str, str], warnings: Sequence[str]
+) -> list[Section]:
+    sections = [Section(title, tables=(facts(pairs.items()),))]
+    if warnings:
+        sections.append(warnings_section(warnings))
+    return sections
 
 
 def judgement_sentence(check: RegressionCheck, num_failed: int = 0) -> str:
@@ -62,30 +68,27 @@ def judgement_sentence(check: RegressionCheck, num_failed: int = 0) -> str:
             f"{passed}{link} inconclusive: {change}. Try --repeats {2 * check.current.num}, also"
             " for the baseline."
         )
-    limit = (
-        f", but not measurably by more than {100 * check.fail_above:g} %"
-        if check.judgement == "slower"
-        else ""
-    )
+    limit = ""
+    if check.judgement == "slower":
+        limit = f", but not measurably by more than {100 * check.fail_above:g} %"
     return f"{passed}: {check.judgement}{limit}, {change}"
 
 
 def baseline_sections(sample: SpeedSample, path: Path, warnings: Sequence[str]) -> list[Section]:
     """Returns what was kept as a baseline, where, how to use it, and what speaks against it."""
-    told = f"Baseline of {sample.recipe}: {_describe_speeds(sample)}"
+    title = f"Baseline of {sample.recipe}: {_describe_speeds(sample)}"
     pairs = {
         "Stored as": str(path),
         "Next": f"the same command with --baseline {path} instead of --save",
     }
-    sections = [Section(told, tables=(facts(pairs.items()),))]
-    return [*sections, *([warnings_section(warnings)] if warnings else [])]
+    return _facts_and_warnings(title, pairs, warnings)
 
 
 def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict[str, Any]:
     """Returns a check as plain values; speeds in samples per second.
 
     Args:
-        check: What was found.
+        check: The comparison with the baseline.
         source: The baseline, as the user named it.
         num_failed: Runs that failed now.
     """
@@ -96,13 +99,12 @@ def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict
 
 def _describe_speeds(sample: SpeedSample) -> str:
     processes = "1 process" if sample.num == 1 else f"{sample.num} processes"
-    text = with_interval(
-        f"{format_speed(sample.speed)} samples/s", log_interval(sample.samples_per_second)
-    )
+    speed = f"{format_speed(sample.speed)} samples/s"
+    text = with_interval(speed, log_interval(sample.samples_per_second))
     return f"{text}, {processes}"
 
 
 def _describe(differences: Sequence[Difference]) -> str:
     return "; ".join(
-        f"{one.name} {format_value(one.a)} -> {format_value(one.b)}" for one in differences
+        f"{pair.name} {format_value(pair.a)} -> {format_value(pair.b)}" for pair in differences
     )

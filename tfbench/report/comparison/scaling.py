@@ -12,9 +12,9 @@ _OF_ENTRY = ("step_seconds", "transfer_share", "input_share")
 
 
 def scaling_title(kind: Literal["strong", "weak"], batch_size: int) -> str:
-    """Returns which kind of scaling it is, and of which batch.
+    """Returns which kind of scaling it is, and the batch of all devices.
 
-    Of all devices, or where it is weak of each.
+    In weak scaling it is the batch of each device.
     """
     where = "on each device" if kind == "weak" else "in total"
     return f"{kind.title()} scaling: {batch_size:,} samples per step {where}"
@@ -43,33 +43,31 @@ def scaling_section(scaling: Scaling, *notes: str) -> Section:
         ),
         Column("input_share", "input", format_percent, rank=7, meaning="share of a step"),
     )
-    rows = [
-        {column.key: getattr(point, column.key, None) for column in columns}
-        | {name: getattr(point.entry, name) for name in _OF_ENTRY}
-        | {
+    rows = []
+    for point in scaling.points:
+        row = {column.key: getattr(point, column.key, None) for column in columns}
+        row |= {name: getattr(point.entry, name) for name in _OF_ENTRY}
+        row |= {
             "mode": None if scaling.has_replicas else point.mode,
             "speed": speed_text(point.entry),
             "speedup": speedup_text(point.entry) or None,
             "exchanged_bytes": point.exchanged_bytes or None,
         }
-        for point in scaling.points
-    ]
-    known = tuple(one for one in columns if any(row[one.key] is not None for row in rows))
+        rows.append(row)
+    shown = [column for column in columns if any(row[column.key] is not None for row in rows)]
     title = scaling_title(scaling.kind, scaling.batch_size)
-    table = Table("speed by number of devices", known, rows, (f"{title}.", *notes))
+    table = Table("speed by number of devices", tuple(shown), rows, (f"{title}.", *notes))
     return Section("Scaling", tables=(table,))
 
 
 def scaling_document(scaling: Scaling) -> dict[str, Any]:
     """Returns it as plain values; times in seconds; None: not known, or says nothing."""
-    points = [
-        to_document(point, without=("entry", "adds_hardware"))
-        | {
-            **{name: getattr(point.entry, name) for name in ("setup", *_OF_ENTRY)},
-            "samples_per_second": point.entry.speed,
-        }
-        for point in scaling.points
-    ]
+    points = []
+    for point in scaling.points:
+        values = to_document(point, without=("entry", "adds_hardware"))
+        values |= {name: getattr(point.entry, name) for name in ("setup", *_OF_ENTRY)}
+        values["samples_per_second"] = point.entry.speed
+        points.append(values)
     return {**to_document(scaling, without=("has_replicas",)), "points": points}
 
 

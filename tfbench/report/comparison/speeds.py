@@ -30,21 +30,13 @@ def legend(comparison: Comparison, *, is_full: bool = True) -> str:
 
     Without `is_full`, it points to `tfbench help results`.
     """
-    entries = [entry for row in comparison.rows for entry in row.entries.values()]
-    marks = {mark(entry.speedup) for entry in entries if entry.speedup}
-    has_several = (
-        sum(
-            any(row.entries[setup].speedup for row in comparison.rows)
-            for setup in comparison.setups
-        )
-        > 1
-    )
-    figures = f"± 95 % CI{' (baseline: widest of its comparisons)' * has_several}"
-    told = [
-        figures,
-        *(f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks),
-    ]
-    legend = f"{', '.join(told)}."
+    compared = [entry for entry in comparison.all_entries() if entry.speedup]
+    marks = {mark(entry.speedup) for entry in compared if entry.speedup}
+    figures = "± 95 % CI"
+    if len({entry.setup for entry in compared}) > 1:
+        figures += " (baseline: widest of its comparisons)"
+    meanings = [f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks]
+    legend = f"{', '.join([figures, *meanings])}."
     if is_full:
         return f"Geometric mean of runs {legend}"
     return f"{legend} More: tfbench help results"
@@ -52,9 +44,10 @@ def legend(comparison: Comparison, *, is_full: bool = True) -> str:
 
 def outcome_word(entry: Entry) -> str:
     """Returns in a word or two why an entry has no speed: "out of memory", "not measured"."""
-    short = entry.reason.partition(":")[0]
-    known = ("timed out", "out of memory")
-    return short if short in known else _OUTCOMES.get(entry.outcome, entry.outcome.lower())
+    reason = entry.reason.partition(":")[0]
+    if reason in ("timed out", "out of memory"):
+        return reason
+    return _OUTCOMES.get(entry.outcome, entry.outcome.lower())
 
 
 def speed_text(entry: Entry) -> str:

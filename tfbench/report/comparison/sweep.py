@@ -39,45 +39,39 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
         width: Characters of a line.
     """
     total = len(list_planned_runs(plan))
-    weak = plan.per_replica_batch_size
-    strong = plan.tables["training"]["global_batch_size"] if plan.scaling_modes else None
     factors = [
         count(len(list_configurations(plan)), "configuration"),
         count(len(plan.setups), "setup"),
         count(plan.num_rounds, "round"),
     ]
     left = f", {num_left} left" if num_left < total else ""
+    varied = [
+        ("vary", f"{variation.key} = {', '.join(map(format_value, variation.values))}")
+        for variation in plan.variations
+    ]
+    refinement = ""
+    if plan.refinement:
+        refinement = f"up to {plan.refinement.most} values where the faster setup changes"
     pairs = [
-        *(
-            ("vary", f"{one.key} = {', '.join(map(format_value, one.values))}")
-            for one in plan.variations
-        ),
-        (
-            "refine",
-            (
-                f"up to {plan.refinement.most} values where the faster setup changes"
-                if plan.refinement
-                else ""
-            ),
-        ),
-        (
-            "scaling",
-            (
-                scaling_title("weak", weak)
-                if weak
-                else scaling_title("strong", strong)
-                if strong
-                else ""
-            ),
-        ),
+        *varied,
+        ("refine", refinement),
+        ("scaling", _describe_scaling(plan)),
         *(("setup", setup.label) for setup in plan.setups),
         ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
         ("time", f"about {format_guess(num_left * estimate_seconds(plan))}"),
         ("note", _ONE_SETUP if len(plan.setups) == 1 and num_left == total else ""),
     ]
-    return text(
-        [Section(f"Sweep {plan.sweep_id} of {plan.recipe_name}", tables=(facts(pairs),))], width
-    )
+    title = f"Sweep {plan.sweep_id} of {plan.recipe_name}"
+    return text([Section(title, tables=(facts(pairs),))], width)
+
+
+def _describe_scaling(plan: SweepPlan) -> str:
+    """Returns the kind of scaling; "" of a sweep of no numbers of devices."""
+    if plan.per_replica_batch_size:
+        return scaling_title("weak", plan.per_replica_batch_size)
+    if plan.scaling_modes:
+        return scaling_title("strong", plan.tables["training"]["global_batch_size"])
+    return ""
 
 
 def short_run_notice(plan: SweepPlan) -> list[Section]:
@@ -89,54 +83,56 @@ def short_run_notice(plan: SweepPlan) -> list[Section]:
     if seconds is None or seconds >= _TASTE_SECONDS or plan.scaling_modes:
         return []
     longer = f"--repeats {max(2 * plan.num_rounds, 3)} --seconds 5"
-    return [
-        Section(
-            f"Quick look only ({seconds:g} s per run). Before you decide, repeat the command with"
-            f" {longer}."
-        )
-    ]
+    notice = (
+        f"Quick look only ({seconds:g} s per run). Before you decide, repeat the command with"
+        f" {longer}."
+    )
+    return [Section(notice)]
 
 
 def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
     """Returns what one run is called: "hidden_units=[100] batch=32, mirrored cpu:0,cpu:1"."""
-    configuration = {
-        "batch" if key == BATCH_KEY else key: value
-        for key, value in list_configurations(plan)[planned.configuration].items()
-    }
-    return ", ".join(
-        part
-        for part in (describe_configuration(configuration), plan.setups[planned.setup].label)
-        if part
-    )
+    configuration = {}
+    for key, value in list_configurations(plan)[planned.configuration].items():
+        configuration["batch" if key == BATCH_KEY else key] = value
+    words = describe_configuration(configuration)
+    label = plan.setups[planned.setup].label
+    return f"{words}, {label}" if words else label
 
 
-def crossover_sentences(found: Crossover) -> list[str]:
+def crossover_sentences(crossover: Crossover) -> list[str]:
     """Returns where one setup overtakes the other, or that none is seen to.
 
-    Nothing where none are compared.
+    Nothing where no runs are compared.
     """
-    short = short_key(found.key)
-    setups = name_setups(found.setups)
-    told = [_describe_crossing(crossing, short, setups) for crossing in found.crossings]
-    if told or not found.points:
-        return told
-    return [f"No crossover found from {short} {min(found.points):,} to {max(found.points):,}."]
+    short = short_key(crossover.key)
+    setups = name_setups(crossover.setups)
+    sentences = [_describe_crossing(crossing, short, setups) for crossing in crossover.crossings]
+    if not sentences and crossover.points:
+        low = min(crossover.points)
+        high = max(crossover.points)
+        sentences.append(f"No crossover found from {short} {low:,} to {high:,}.")
+    return sentences
 
 
-def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) -> dict[str, Any]:
+def crossover_document(
+    crossover: Crossover, plan: SweepPlan, *, is_complete: bool
+) -> dict[str, Any]:
     """Returns a crossover as plain values; ratios are those of speeds, second over first."""
-    values = sorted(value_of(value) for value in plan.variations[0].values)
+    values = [value_of(value) for value in plan.variations[0].values]
     return {
         "id": plan.sweep_id,
         "recipe": plan.recipe_name,
-        **to_document(found),
-        "range": {"low": values[0], "high": values[-1]},
+        **to_document(crossover),
+        "range": {"low": min(values), "high": max(values)},
         "complete": is_complete,
-        "points": [{"value": value} | to_document(one) for value, one in found.points.items()],
-        "failures": [
-            {"value": value, "reason": reason} for value, reason in found.failures.items()
+        "points": [
+            {"value": value, **to_document(speedup)} for value, speedup in crossover.points.items()
         ],
-        "sentences": crossover_sentences(found),
+        "failures": [
+            {"value": value, "reason": reason} for value, reason in crossover.failures.items()
+        ],
+        "sentences": crossover_sentences(crossover),
     }
 
 

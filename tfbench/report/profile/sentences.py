@@ -1,19 +1,15 @@
-"""What a step's profile says in sentences.
-
-Its bottleneck, what to try, and what to be careful with.
-"""
+"""A step's profile in sentences: its bottleneck, what to try, and what to be careful with."""
 
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from tfbench.analysis.profile.step_profile import HOST_OVERHEAD, KERAS_LOOP, StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary
-from tfbench.report.document import to_document
+from tfbench.report.document import Document, to_document
 from tfbench.report.formats import format_time
 from tfbench.report.profile.sections import operation_section, profile_sections, trace_section
 from tfbench.report.run.sections import settings_sections, status_line
@@ -37,19 +33,19 @@ def describe_bottleneck(step: StepProfile) -> str:
 
     It names none where the phases are far from adding up to the step.
     """
-    if abs(step.difference_seconds) > _MAX_UNCLEAR * step.full_seconds and not _is_of_pipeline(
-        step
-    ):
+    is_off = abs(step.difference_seconds) > _MAX_UNCLEAR * step.full_seconds
+    if is_off and not _is_of_pipeline(step):
         added = f"{100 * step.sum_seconds / step.full_seconds:,.0f} %"
         return f"Bottleneck: not clear, the phases add up to {added} of a step."
-    found = step.bottleneck
-    (kind, seconds) = _find_longest_kind(step)
-    name = f"{found.name} ({found.kind})" if found.layer else found.name
+    longest = step.bottleneck
+    kind, seconds = _find_longest_kind(step)
+    name = f"{longest.name} ({longest.kind})" if longest.layer else longest.name
     size = (
-        f"{format_time(found.seconds, 3)} of {format_time(step.full_seconds, 3)}"
-        f" ({format_share(found.share)})"
+        f"{format_time(longest.seconds, 3)} of {format_time(step.full_seconds, 3)}"
+        f" ({format_share(longest.share)})"
     )
-    if seconds > (1 if found.share < _STANDS_OUT else _OUTWEIGHS) * found.seconds:
+    times = 1 if longest.share < _STANDS_OUT else _OUTWEIGHS
+    if seconds > times * longest.seconds:
         together = f"{format_time(seconds, 3)} ({format_share(seconds / step.full_seconds)})"
         return (
             f"Bottleneck: all {kind} layers, {together} together; the longest part is {name},"
@@ -64,16 +60,19 @@ def next_command(result: RunResult) -> list[str]:
     if step is None:
         return []
     recipe = result.request.recipe
-    found = step.bottleneck
-    words = [recipe.name, *(["--data", "synthetic"] if result.is_synthetic else [])]
-    cause = found.name.partition(" of ")[0]
+    words = [recipe.name]
+    if result.is_synthetic:
+        words += ["--data", "synthetic"]
+    cause = step.bottleneck.name.partition(" of ")[0]
     backend = recipe.training.backend
     if cause in _PAID_BY_CALLS and backend == "tensorflow":  # the others have one step per call
         return ["run", *words, "--fast"]
-    if found.layer and backend != "jax":
+    if backend == "jax":
+        return []
+    if step.bottleneck.layer:
         compiler = "inductor" if backend == "torch" else "xla"
         return ["sweep", *words, "--setup", "default", "--setup", f"default compiler={compiler}"]
-    return [] if backend == "jax" else ["profile", *words, "--trace"]
+    return ["profile", *words, "--trace"]
 
 
 def profile_warnings(result: RunResult) -> list[str]:
@@ -85,43 +84,35 @@ def profile_warnings(result: RunResult) -> list[str]:
 
 
 def _check_step(step: StepProfile) -> Iterator[str]:
-    if abs(step.relative_difference) > _MAX_DIFFERENCE:
-        more = "more" if step.difference_seconds > 0 else "less"
-        text = (
-            f"the phases add up to {format_share(abs(step.relative_difference))} {more} than the"
-            " full step."
-        )
-        if _is_of_pipeline(step):
-            text += (
-                f" The input pipeline alone takes {format_time(step.pipeline_seconds or 0.0, 3)}"
-                " per batch."
-            )
-        if step.difference_seconds > 0 and step.on_device:
-            text += " Calls of phases wait for the GPU each, and steps of fit do not."
-        yield f"{text} Measure for longer (--seconds 60) on a quiet machine."
+    difference = abs(step.relative_difference)
+    if difference <= _MAX_DIFFERENCE:
+        return
+    more = "more" if step.difference_seconds > 0 else "less"
+    text = f"the phases add up to {format_share(difference)} {more} than the full step."
+    if _is_of_pipeline(step):
+        pipeline = format_time(step.pipeline_seconds or 0.0, 3)
+        text += f" The input pipeline alone takes {pipeline} per batch."
+    if step.difference_seconds > 0 and step.on_device:
+        text += " Calls of phases wait for the GPU each, and steps of fit do not."
+    yield f"{text} Measure for longer (--seconds 60) on a quiet machine."
 
 
 def _check_layers(step: StepProfile) -> Iterator[str]:
-    """Yields a warning if the times of layers are uncertain.
-
-    It names the phases whose parts do not add up, or are named too little.
-    """
+    """Yields a warning if the times of layers are uncertain, with the phases where they are."""
     texts = []
     least = _MIN_SHARE * step.full_seconds
     for check in step.checks:
         phase = check.phase_seconds
+        named = check.named_seconds
         unnamed = check.unnamed_seconds
+        missing = phase - named
         is_off = abs(check.sum_seconds - phase) > max(_MAX_DIFFERENCE * abs(phase), least)
-        missing = phase - check.named_seconds
-        share = check.named_share or 0.0
         is_at_work = (unnamed or 0.0) > max(least, _MAX_UNNAMED * phase)
-        is_idle = share < _LEAST_NAMED and (
-            unnamed is None or missing > _STANDS_OUT * step.full_seconds
-        )
-        if is_off or (phase > 0 and missing > least and (is_at_work or is_idle)):
-            texts.append(
-                f"{1e3 * check.named_seconds:.3g} of {1e3 * phase:.3g} ms of {check.phase}"
-            )
+        is_large = unnamed is None or missing > _STANDS_OUT * step.full_seconds
+        is_idle = (check.named_share or 0.0) < _LEAST_NAMED and is_large
+        is_missing = phase > 0 and missing > least
+        if is_off or (is_missing and (is_at_work or is_idle)):
+            texts.append(f"{1e3 * named:.3g} of {1e3 * phase:.3g} ms of {check.phase}")
     if texts:
         yield f"the times of layers are uncertain: the trace explains {', '.join(texts)}."
 
@@ -133,10 +124,11 @@ def _is_of_pipeline(step: StepProfile) -> bool:
 
 def _find_longest_kind(step: StepProfile) -> tuple[str, float]:
     """Returns the kind of which all layers together take longest, and for how long."""
-    kinds: dict[str, float] = {}
+    kinds = {"": 0.0}
     for layer in step.layers:
         kinds[layer.kind] = kinds.get(layer.kind, 0.0) + layer.seconds
-    return max(kinds.items(), key=lambda item: item[1], default=("", 0.0))
+    longest = max(kinds, key=kinds.__getitem__)
+    return longest, kinds[longest]
 
 
 def profile_screen(
@@ -151,20 +143,25 @@ def profile_screen(
         following: How to go on.
         is_whole: As of `profile_sections`.
     """
-    ended = [] if result.status == "FINISHED" else [Section(status_line(result))]
-    sections = [*ended, *show_profile(result, is_whole=is_whole)]
-    told = [*summary.warnings, *profile_warnings(result)]
+    sections = show_profile(result, is_whole=is_whole)
+    if result.status != "FINISHED":
+        sections.insert(0, Section(status_line(result)))
+    warnings = [*summary.warnings, *profile_warnings(result)]
     if is_whole:
-        sections += [*settings_sections(result), *([warnings_section(told)] if told else [])]
+        sections += settings_sections(result)
+        if warnings:
+            sections.append(warnings_section(warnings))
     else:
-        sections += short_warnings(told, summary.notes)
+        sections += short_warnings(warnings, summary.notes)
         if words := next_command(result):
             command = command_line(*words, store=store_of(store_hint))
             following = Section("", code=f"{following.code}\n  {'Try':10}  {command}")
+    sections.append(following)
     trace = files_folder(Path(store_hint)) / TRACE_FOLDER
-    backend = result.request.recipe.training.backend
-    opening = [trace_section(shlex.quote(str(trace)), backend)] if trace.is_dir() else []
-    return [*sections, following, *opening]
+    if trace.is_dir():
+        backend = result.request.recipe.training.backend
+        sections.append(trace_section(shlex.quote(str(trace)), backend))
+    return sections
 
 
 def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
@@ -172,10 +169,8 @@ def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
     if result.profile is None or result.request.profile is None:
         return []
     if step := summarize_profile(result):
-        return [
-            Section(describe_bottleneck(step)),
-            *profile_sections(result, step, is_whole=is_whole),
-        ]
+        sections = profile_sections(result, step, is_whole=is_whole)
+        return [Section(describe_bottleneck(step)), *sections]
     if result.request.profile.kind == "step":
         return [Section("Nothing of it was timed: the run ended before its first round was done.")]
     if result.profile.traced_step_seconds is None:
@@ -183,16 +178,18 @@ def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
     return [operation_section(result.profile)]
 
 
-def profile_document(result: RunResult) -> dict[str, Any]:
+def profile_document(result: RunResult) -> Document:
     """Returns the statistics of a profile, and every reading that they were made of.
 
     Nothing of a run that trained.
     """
     if result.request.profile is None:
         return {}
-    step = summarize_profile(result)
+    step = None
+    if statistics := summarize_profile(result):
+        step = to_document(statistics) | {"sentence": describe_bottleneck(statistics)}
     return {
         "request": to_document(result.request.profile),
-        "step": to_document(step) | {"sentence": describe_bottleneck(step)} if step else None,
+        "step": step,
         "readings": to_document(result.profile),
     }

@@ -28,10 +28,7 @@ _WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
 
 
 class _PatientFile:
-    """Passes text on to stdout or stderr, and falls silent once that fails.
-
-    No run is lost for want of a reader.
-    """
+    """Passes text on to stdout or stderr, and falls silent once that fails: no run is lost."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -72,9 +69,7 @@ class _PatientFile:
 
 
 class RunConsole(Observer):
-    """Shows one run. On a terminal a progress bar below the table.
-
-    Elsewhere only lines of plain text.
+    """Shows one run: on a terminal a table and a progress bar, elsewhere lines of plain text.
 
     The bar is drawn when it is told of progress and at no other time: a thread that draws would
     take time from the measurement beside it.
@@ -174,7 +169,7 @@ class RunConsole(Observer):
     def show_sections(self, sections: Sequence[Section]) -> None:
         """Shows sections, each below an empty line; warnings in yellow, as they say themselves."""
         for section in sections:
-            is_warning = section.sentences[:1] and section.sentences[0].startswith(("! ", "- "))
+            is_warning = any(line.startswith(("! ", "- ")) for line in section.sentences[:1])
             if lines := text([section], self._console.width):
                 self._print(["", *lines], style="yellow" if is_warning else None)
 
@@ -189,13 +184,10 @@ class RunConsole(Observer):
             self._progress = None
 
     def _fit(self, text: str) -> list[str]:
-        """Returns a text in lines that a terminal need not cut within words.
-
-        Elsewhere as one line, for programs.
-        """
-        return (
-            formats.wrap_message(text, self._console.width).split("\n") if self._is_live else [text]
-        )
+        """Returns a text in lines that suit a terminal, elsewhere in one line, for programs."""
+        if not self._is_live:
+            return [text]
+        return formats.wrap_message(text, self._console.width).split("\n")
 
     def _draw_bar(self, step: int, total: int | None, *, whole: str = "", details: str) -> None:
         fields: dict[str, Any] = {
@@ -220,7 +212,7 @@ class RunConsole(Observer):
             # what others print to a stdout that is not ours stays there
             redirect_stdout=not self._console.stderr,
         )
-        self._progress = bar, bar.add_task(label, **fields)
+        self._progress = (bar, bar.add_task(label, **fields))
         bar.start()
 
     def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
@@ -235,17 +227,14 @@ def shown(line: str, style: str | None = None) -> Text:
 
 
 def open_console(*, stderr: bool) -> Console:
-    """Returns a console on stdout or stderr.
-
-    A write that fails costs a warning there, and no run.
-    """
+    """Returns a console on stdout or stderr; a write that fails costs a warning, but no run."""
     stream = sys.stderr if stderr else sys.stdout
-    stream = getattr(
-        stream, "uncleaned", stream
-    )  # what rich draws with is obeyed; texts are cleaned as they come
+    # What rich draws with is obeyed; texts are cleaned as they come.
+    stream = getattr(stream, "uncleaned", stream)
     file: Any = _PatientFile(stream) if stream else None  # None: closed by the caller
     # rich takes 80 for what is no terminal.
-    width = None if "COLUMNS" in os.environ or (file and file.isatty()) else formats.TEXT_WIDTH
+    knows_width = "COLUMNS" in os.environ or (file and file.isatty())
+    width = None if knows_width else formats.TEXT_WIDTH
     return Console(file=file, stderr=stderr, width=width)
 
 

@@ -1,12 +1,9 @@
-"""What stands above the figures of a run.
-
-What is measured on which devices, and the table of its epochs.
-"""
+"""What stands above the figures of a run: what is measured on which devices, and its epochs."""
 
 import dataclasses
 from collections.abc import Iterable
 
-from tfbench.recipe.backend_support import title_of
+from tfbench.recipe.backend_support import BackendName, title_of
 from tfbench.recipe.sections import CUTTING_STRATEGIES, TrainingConfig
 from tfbench.records.placement import Placement
 from tfbench.records.run import EpochRecord, RunResult
@@ -48,57 +45,63 @@ def epoch_lines(epoch: EpochRecord, steps_per_epoch: int | None) -> list[str]:
     For a part of an epoch, it also says how many steps that has.
     """
     is_part = epoch.is_part(steps_per_epoch)
-    values = dataclasses.asdict(epoch) | {"epoch": f"{epoch.epoch}{'*' * is_part}"}
+    values = dataclasses.asdict(epoch)
+    if is_part:
+        values["epoch"] = f"{epoch.epoch}*"
     lines = dataclasses.replace(_EPOCHS, rows=[values]).text(200)[1:]
     if is_part:
         lines.append(f"* {epoch.num_steps:,} of the {steps_per_epoch:,} steps of an epoch")
-    if (bits := epoch.metrics.get("val_bits_per_byte")) is not None:
+    bits = epoch.metrics.get("val_bits_per_byte")
+    if bits is not None:
         lines.append(f"       {format_number(bits)} bits per byte in validation")
     if epoch.inference_seconds is not None:
-        accuracy = (
-            ""
-            if epoch.inference_accuracy is None
-            else f", accuracy {format_number(epoch.inference_accuracy)}"
-        )
-        loss = format_number(epoch.inference_loss)
-        lines.append(f"       training samples in inference mode: loss {loss}{accuracy}")
+        figures = f"loss {format_number(epoch.inference_loss)}"
+        if epoch.inference_accuracy is not None:
+            figures += f", accuracy {format_number(epoch.inference_accuracy)}"
+        lines.append(f"       training samples in inference mode: {figures}")
     return lines
 
 
 def header_lines(result: RunResult, width: int) -> list[str]:
     """Returns what is about to be measured, for a run whose devices, data and model are ready."""
-    recipe = result.request.recipe
+    request = result.request
+    recipe = request.recipe
     placement = result.placement
-    data = result.dataset
-    parts = [result.request.run_id, f'"{result.request.name}"']
+    parts = [request.run_id, f'"{request.name}"']
     if placement:
-        backend = recipe.training.backend
-        by = "" if backend == "tensorflow" else f" by {title_of(backend)}"
-        workers = (
-            f" of each of {placement.num_workers} workers" if placement.num_workers > 1 else ""
-        )
-        of = f" ({name_parts(placement)})" if placement.num_devices > 1 else ""
-        parts.append(f"{placement.strategy} on {','.join(placement.devices)}{workers}{by}{of}")
+        parts.append(_describe_placement(placement, recipe.training.backend))
     if result.model:
         parts.append(f"{recipe.model.name}, {result.model.num_parameters:,} parameters")
     if placement:
-        each = f" ({placement.per_replica_batch_size:,} each)" if placement.num_replicas > 1 else ""
-        parts.append(f"batch {placement.global_batch_size:,}{each}")
+        batch = f"batch {placement.global_batch_size:,}"
+        if placement.num_replicas > 1:
+            batch += f" ({placement.per_replica_batch_size:,} each)"
+        parts.append(batch)
     parts.append(_describe_precision(result))
-    if data:
+    if data := result.dataset:
         kind = "SYNTHETIC" if data.synthetic and data.name != "network" else "real"
         source = data.source.removeprefix("synthetic, ")
         sizes = f"{data.train_samples:,} train, {data.validation_samples:,} validation"
         parts.append(f"{kind} {data.name} ({source}), {sizes}")
-    parts.append(_describe_profile(result) if result.request.profile else _describe_length(result))
-    if resume := result.request.resume:
+    parts.append(_describe_length(result))
+    if resume := request.resume:
         parts.append(f"resumes {resume.run_id} after epoch {len(resume.epochs)}")
-    notes = [*(placement.notes if placement else ()), *describe_heads(recipe.training)]
-    return [
-        f"{recipe.recipe.title} ({recipe.name})",
-        *_packed(parts, width),
-        *(line for note in notes for line in wrap(note, width, first="i ")),
-    ]
+    lines = [f"{recipe.recipe.title} ({recipe.name})", *_packed(parts, width)]
+    notes = placement.notes if placement else ()
+    for note in (*notes, *describe_heads(recipe.training)):
+        lines += wrap(note, width, first="i ")
+    return lines
+
+
+def _describe_placement(placement: Placement, backend: BackendName) -> str:
+    text = f"{placement.strategy} on {','.join(placement.devices)}"
+    if placement.num_workers > 1:
+        text += f" of each of {placement.num_workers} workers"
+    if backend != "tensorflow":
+        text += f" by {title_of(backend)}"
+    if placement.num_devices > 1:
+        text += f" ({name_parts(placement)})"
+    return text
 
 
 def _packed(parts: Iterable[str], width: int) -> list[str]:
@@ -112,23 +115,26 @@ def _packed(parts: Iterable[str], width: int) -> list[str]:
     return lines
 
 
-def _describe_profile(result: RunResult) -> str:
-    profile = result.request.profile
-    if profile is None or profile.kind == "trace":
-        return f"{title_of(result.request.recipe.training.backend)}'s own trace of a few steps"
-    return f"phases and layers of the step; about {profile.seconds:g} s of rounds"
-
-
 def _describe_length(result: RunResult) -> str:
-    measurement = result.request.recipe.measurement
-    limits = [f"{measurement.steps:,} steps"] if measurement.steps is not None else []
-    limits += [f"{measurement.seconds:g} s"] if measurement.seconds is not None else []
-    steps = "" if result.steps_per_epoch is None else f" x {count(result.steps_per_epoch, 'step')}"
+    recipe = result.request.recipe
+    measurement = recipe.measurement
+    if profile := result.request.profile:
+        if profile.kind == "trace":
+            return f"{title_of(recipe.training.backend)}'s own trace of a few steps"
+        return f"phases and layers of the step; about {profile.seconds:g} s of rounds"
+    limits = []
+    if measurement.steps is not None:
+        limits.append(f"{measurement.steps:,} steps")
+    if measurement.seconds is not None:
+        limits.append(f"{measurement.seconds:g} s")
+    steps = None
+    if result.steps_per_epoch is not None:
+        steps = count(result.steps_per_epoch, "step")
     if limits:
-        return f"stops {' or '.join(limits)} after the warm-up" + (
-            f" (an epoch has{steps[2:]})" if steps else ""
-        )
-    return count(result.request.recipe.training.epochs, "epoch") + steps
+        text = f"stops {' or '.join(limits)} after the warm-up"
+        return f"{text} (an epoch has {steps})" if steps else text
+    epochs = count(recipe.training.epochs, "epoch")
+    return f"{epochs} x {steps}" if steps else epochs
 
 
 def _describe_precision(result: RunResult) -> str:
@@ -144,10 +150,7 @@ def _describe_precision(result: RunResult) -> str:
 
 
 def describe_heads(training: TrainingConfig) -> list[str]:
-    """Returns which losses have a second softmax, which keeps them above 0.
-
-    Nothing where none has.
-    """
+    """Returns which losses have a second softmax, which keeps them above 0; nothing if none has."""
     heads = {
         "loss": training.head,
         "val loss and losses in inference mode": training.validation_head,
@@ -155,13 +158,16 @@ def describe_heads(training: TrainingConfig) -> list[str]:
     named = [name for name, head in heads.items() if head == "double_softmax"]
     if not named:
         return []
-    scales = "" if len(named) == len(heads) else "; do not compare loss with val loss"
-    return [f"{', '.join(named)}: softmax is applied twice, so it cannot reach 0{scales}"]
+    text = f"{', '.join(named)}: softmax is applied twice, so it cannot reach 0"
+    if len(named) < len(heads):
+        text += "; do not compare loss with val loss"
+    return [text]
 
 
 def name_parts(placement: Placement) -> str:
     """Returns "2 replicas"; where weights are cut "4 devices, a mesh of data 1 x model 4"."""
     if placement.strategy not in CUTTING_STRATEGIES:
         return count(placement.num_replicas, "replica")
+    devices = count(placement.num_devices, "device")
     mesh = " x ".join(f"{name} {size}" for name, size in placement.mesh.items())
-    return count(placement.num_devices, "device") + (f", a mesh of {mesh}" if mesh else "")
+    return f"{devices}, a mesh of {mesh}" if mesh else devices

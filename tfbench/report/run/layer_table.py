@@ -1,14 +1,13 @@
 """A network layer by layer, as sections."""
 
 import dataclasses
-from collections.abc import Iterator
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import Recipe, TrainingConfig
 from tfbench.records.model_table import LayerRow, ModelTable, SizesOrNone
 from tfbench.report.formats import format_si
 from tfbench.report.run.header import describe_heads
-from tfbench.report.table import Column, Section, Table, facts
+from tfbench.report.table import Column, Facts, Section, Table, facts_section, text_column
 from tfbench.wording import count
 
 
@@ -21,15 +20,13 @@ def model_sections(recipe: Recipe, spec: DatasetSpec, table: ModelTable) -> list
         ("batch", f"{recipe.training.global_batch_size:,} samples"),
     ]
     rows = [_values(row) for row in table.layers]
-    sums = {
-        name: _known(getattr(table, name))
-        for name in (*_COUNTS, "num_kernel_weights", "num_parameters")
-    }
+    summed = (*_COUNTS, "num_kernel_weights", "num_parameters")
+    sums = {name: _or_unknown(getattr(table, name)) for name in summed}
     rows.append({"name": "sum", **sums})
     return [
-        Section(f"{recipe.recipe.title} ({recipe.name})", tables=(facts(head),)),
+        facts_section(f"{recipe.recipe.title} ({recipe.name})", head),
         Section("", tables=(Table("layers", _COLUMNS, rows),)),
-        Section("", tables=(facts(_describe_sums(recipe.training, table)),)),
+        facts_section("", _describe_sums(recipe.training, table)),
     ]
 
 
@@ -37,20 +34,16 @@ def _describe_data(name: str, spec: DatasetSpec) -> str:
     shape = _format_shape(spec.input_shape)
     if spec.stored_shape and spec.stored_shape != spec.input_shape:
         shape += f" cropped from {_format_shape(spec.stored_shape)}"
+    if spec.input_dtype == "uint8":
+        shape += f", values 0 to {255 * spec.input_scale:g}"
+        if spec.mean != "none":
+            shape += " minus their mean"
     kind = "no classes" if spec.num_classes is None else f"{spec.num_classes:,} classes"
     sizes = f"{spec.train_samples:,} to train, {spec.validation_samples:,} to validate"
-    return f"{name}: samples of {shape}{_describe_values(spec)}, {kind}; {sizes}"
+    return f"{name}: samples of {shape}, {kind}; {sizes}"
 
 
-def _describe_values(spec: DatasetSpec) -> str:
-    if spec.input_dtype != "uint8":
-        return ""
-    return f", values 0 to {255 * spec.input_scale:g}" + (
-        "" if spec.mean == "none" else " minus their mean"
-    )
-
-
-def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tuple[str, str]]:
+def _describe_sums(training: TrainingConfig, table: ModelTable) -> Facts:
     parameters = f"{table.num_parameters:,} ({table.num_kernel_weights:,} in kernels)"
     if table.num_trainable_parameters != table.num_parameters:
         parameters += f"; {table.num_trainable_parameters:,} are trained"
@@ -68,12 +61,15 @@ def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tupl
 
 
 def _values(row: LayerRow) -> dict[str, object]:
-    values = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
-    counts = {name: _known(values[name]) for name in _COUNTS}
-    return values | counts | {"name": f"{row.name} (again)" if row.is_used_again else row.name}
+    values = dataclasses.asdict(row)
+    for name in _COUNTS:
+        values[name] = _or_unknown(values[name])
+    if row.is_used_again:
+        values["name"] = f"{row.name} (again)"
+    return values
 
 
-def _known(number: int | None) -> int | str:
+def _or_unknown(number: int | None) -> int | str:
     return "?" if number is None else number
 
 
@@ -92,7 +88,7 @@ def _format_sizes(sizes: SizesOrNone) -> str:
 
 _COUNTS = ("num_outputs", "flops_per_sample", "training_flops_per_sample")
 _COLUMNS = (
-    Column("name", "layer", align="left"),
+    text_column("name", "layer"),
     Column("output_shape", "output", _format_shape, "left"),
     Column("num_outputs", "outputs", _format_count, rank=4),
     Column("num_kernel_weights", "weights", _format_count, rank=5),

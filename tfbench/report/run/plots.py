@@ -19,18 +19,17 @@ def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
     """
     # A run that is stopped within its first epoch has no curve of these, and drawing takes time
     # between two runs.
-    has_curve = len(result.epochs) > 1 or not result.request.recipe.measurement.is_limited
-    plots = (
-        (_loss(result), _accuracy(result, summary.metrics.get("best_val_accuracy")))
-        if has_curve
-        else ()
-    )
+    if len(result.epochs) <= 1 and result.request.recipe.measurement.is_limited:
+        return ()
+    plots = (_loss(result), _accuracy(result, summary.metrics.get("best_val_accuracy")))
     return tuple(plot for plot in plots if plot)
 
 
 def _loss(result: RunResult) -> Plot | None:
     series = _by_epoch(result, "loss")
-    losses = [point.y for one in series for point in one.points]
+    losses: list[float] = []
+    for line in series:
+        losses += [point.y for point in line.points]
     if not losses:
         return None
     is_long = min(losses) > 0 and max(losses) / min(losses) >= _LOG_FROM_RATIO
@@ -46,7 +45,7 @@ def _loss(result: RunResult) -> Plot | None:
 
 def _accuracy(result: RunResult, best: float | None) -> Plot | None:
     series = _by_epoch(result, "accuracy")
-    if not any(one.points for one in series):
+    if not any(line.points for line in series):
         return None
     if not result.is_synthetic:  # whose accuracies are of another task
         series += _published_accuracies(result)
@@ -61,15 +60,12 @@ def _accuracy(result: RunResult, best: float | None) -> Plot | None:
 
 
 def _published_accuracies(result: RunResult) -> Iterator[PlotLine]:
-    """Yields published validation accuracies.
-
-    The curve where it was published, else the final figure as a level.
-    """
+    """Yields published validation accuracies: the curve if there is one, else the final level."""
     last = max(len(result.epochs), 2)
     for reference in result.request.recipe.reference:
-        name = f"published validation, {reference.hardware}" + (
-            "" if reference.verified else " (unverified)"
-        )
+        name = f"published validation, {reference.hardware}"
+        if not reference.verified:
+            name += " (unverified)"
         if curve := reference.curve.get("val_accuracy"):
             points = tuple(Point(epoch, value) for epoch, value in enumerate(curve, 1))
             yield PlotLine(name, points, is_reference=True)
@@ -84,14 +80,11 @@ def _by_epoch(result: RunResult, name: str) -> list[PlotLine]:
         "training samples, inference mode": f"inference_{name}",
         "validation": f"val_{name}",
     }
-    found = {
-        title: [(one.epoch, getattr(one, key)) for one in result.epochs]
-        for title, key in names.items()
-    }
-    return [
-        PlotLine(title, tuple(Point(x, y) for x, y in points if y is not None))
-        for title, points in found.items()
-    ]
+    lines = []
+    for title, key in names.items():
+        points = [Point(record.epoch, getattr(record, key)) for record in result.epochs]
+        lines.append(PlotLine(title, tuple(point for point in points if point.y is not None)))
+    return lines
 
 
 def _subject(result: RunResult) -> str:
@@ -101,12 +94,11 @@ def _subject(result: RunResult) -> str:
     data = "synthetic" if result.is_synthetic else "real"
     text = f"{recipe.recipe.title}, {data} data"
     if placement:
+        devices = ", ".join(placement.devices)
+        text += f", batch {placement.global_batch_size:,}, {placement.strategy} on {devices}"
         hardware = ", ".join(dict.fromkeys(placement.hardware))
-        text += (
-            f", batch {placement.global_batch_size:,}, {placement.strategy} on"
-            f" {', '.join(placement.devices)}"
-        )
-        text += f" ({hardware})" if hardware else ""
+        if hardware:
+            text += f" ({hardware})"
     return text
 
 
@@ -125,13 +117,15 @@ def accuracy_by_time(curves: Sequence[AccuracyCurve], title: str) -> Plot | None
         curves: Of the runs.
         title: What the runs are of.
     """
-    setups = dict.fromkeys(one.setup for one in curves)
+    setups = dict.fromkeys(curve.setup for curve in curves)
     panels = []
-    for configuration in dict.fromkeys(one.configuration for one in curves if one.points):
-        found = {one.setup: one.points for one in curves if one.configuration == configuration}
-        series = [
-            PlotLine(setup, tuple(Point(x, y) for x, y in found.get(setup, ()))) for setup in setups
-        ]
+    for configuration in dict.fromkeys(curve.configuration for curve in curves if curve.points):
+        points = {
+            curve.setup: [Point(*point) for point in curve.points]
+            for curve in curves
+            if curve.configuration == configuration
+        }
+        series = [PlotLine(setup, tuple(points.get(setup, ()))) for setup in setups]
         panels.append(Panel(configuration, tuple(series)))
     if not panels:
         return None

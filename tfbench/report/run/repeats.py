@@ -1,10 +1,9 @@
 """What repeats of a run have in common: as a section, and as JSON."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from tfbench.analysis.comparison.intervals import CONFIDENCE, RepeatsSummary, Spread
-from tfbench.report.document import to_document
+from tfbench.report.document import Document, to_document
 from tfbench.report.run.sections import SYNTHETIC
 from tfbench.report.table import Column, Section, Table, format_metric, metric_title
 from tfbench.wording import count, format_share
@@ -23,27 +22,23 @@ def repeats_section(summary: RepeatsSummary) -> Section:
     title = (
         f"Repeats: {summary.num_finished} of {summary.num} runs finished (group {summary.group})"
     )
-    table = Table(
-        "repeats", _COLUMNS, [_row(spread) for spread in summary.spreads], tuple(_remarks(summary))
-    )
+    rows = [_row(spread) for spread in summary.spreads]
+    table = Table("repeats", _COLUMNS, rows, tuple(_remarks(summary)))
     return Section(title, tables=(table,))
 
 
-def repeats_document(summary: RepeatsSummary) -> dict[str, Any]:
-    """Returns what repeats have in common as plain values.
-
-    A metric's mean, values and interval under its name.
-    """
+def repeats_document(summary: RepeatsSummary) -> Document:
+    """Returns what repeats have in common: mean, values and interval of each metric by its name."""
     metrics = {}
     for spread in summary.spreads:
-        interval = to_document(spread.interval) or dict.fromkeys(("low", "high"))
-        own = to_document(spread, without=("metric", "interval"))
-        metrics[spread.metric] = {**interval, **own, "num": len(spread.values)}
+        interval = to_document(spread.interval) or {"low": None, "high": None}
+        values = to_document(spread, without=("metric", "interval"))
+        metrics[spread.metric] = {**interval, **values, "num": len(spread.values)}
     repeats = to_document(summary, without=("group", "spreads")) | {"metrics": metrics}
     return {"id": summary.group, "group": summary.group, "repeats": repeats}
 
 
-def _row(spread: Spread) -> dict[str, Any]:
+def _row(spread: Spread) -> dict[str, str | int]:
     def between(low: float, high: float) -> str:
         return f"{format_metric(spread.metric, low)} to {format_metric(spread.metric, high)}"
 
@@ -60,7 +55,8 @@ def _remarks(summary: RepeatsSummary) -> Iterator[str]:
     intervals = {spread.metric: spread.interval for spread in summary.spreads if spread.interval}
     if summary.num_failed:
         yield f"Failed runs are left out: {summary.num_failed}."
-    yield from (f"Rejected: {text}" for text in dict.fromkeys(summary.rejections))
+    for text in dict.fromkeys(summary.rejections):
+        yield f"Rejected: {text}"
     if summary.was_interrupted:
         yield "Interrupted: these are the runs that were done by then."
     if intervals.keys() - {"val_accuracy"}:
@@ -74,10 +70,9 @@ def _remarks(summary: RepeatsSummary) -> Iterator[str]:
         yield f"val accuracy: {SYNTHETIC}. Ignore it."
     if summary.precision is not None:
         speed = intervals.get("samples_per_second")
-        known = f"± {format_share(speed.relative_half_width)}" if speed else "unknown"
-        asked = format_share(summary.precision)
+        precision = f"± {format_share(speed.relative_half_width)}" if speed else "unknown"
         verdict = "reached" if summary.reached else "not reached"
         yield (
-            f"Precision {verdict}: {known} after {count(summary.num, 'run')} (asked for less than"
-            f" {asked})."
+            f"Precision {verdict}: {precision} after {count(summary.num, 'run')} (asked for less"
+            f" than {format_share(summary.precision)})."
         )

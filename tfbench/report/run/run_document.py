@@ -1,7 +1,6 @@
 """One run as a JSON object: what `--format json` prints."""
 
 import dataclasses
-from typing import Any
 
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy
@@ -15,33 +14,31 @@ from tfbench.records.run import (
     TrackedRun,
     read_fast,
 )
-from tfbench.report.document import FORMAT_VERSION, to_document
+from tfbench.report.document import FORMAT_VERSION, Document, to_document
 from tfbench.report.profile.sentences import profile_document, profile_warnings
 
-# In other words, or, as raw readings that are long, in the journal.
-_TOLD_OTHERWISE = (
-    *(
-        "request",
-        "placement",
-        "model",
-        "exit",
-        "spans",
-        "own_epochs",
-        "whole_epochs",
-        "is_synthetic",
-    ),
-    *("energy_readings", "machine_states", "profile"),
+# Fields that the document has in other words, or that are long and in the journal.
+_LEFT_OUT = (
+    "request",
+    "placement",
+    "model",
+    "exit",
+    "spans",
+    "own_epochs",
+    "whole_epochs",
+    "is_synthetic",
+    "energy_readings",
+    "machine_states",
+    "profile",
 )
 
 
-def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
+def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> Document:
     """Returns everything known of a run as tables, lists, texts and finite numbers.
 
-    Times in seconds.
-
-    What does not exist, or is not finite, is None, and a warning says so. The keys are the same for
-    a run that failed, but for figures of `summary` that not every run measures: without a value,
-    these are left out.
+    Times in seconds. What does not exist, or is not finite, is None, and a warning says so. The
+    keys are the same for a run that failed, but for figures of `summary` that not every run
+    measures: without a value, these are left out.
 
     Args:
         result: A run in whatever state.
@@ -49,16 +46,30 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
         tracked: Where it stands in MLflow; None: it is not there.
     """
     request = result.request
-    recipe = result.request.recipe
-    placement = result.placement
-    known = to_document(result, without=_TOLD_OTHERWISE)
-    asked = {
-        "strategy": recipe.distribution.strategy,
-        "global_batch_size": recipe.training.global_batch_size,
-    }
-    energy = find_energy(result)
-    fast = read_fast(request)
-    speed = summary.metrics.get("samples_per_second")
+    recipe = request.recipe
+    fields = to_document(result, without=_LEFT_OUT)
+    placement = _fields(Placement)
+    if result.placement:
+        placement |= to_document(result.placement)
+    else:
+        placement |= {
+            "strategy": recipe.distribution.strategy,
+            "global_batch_size": recipe.training.global_batch_size,
+        }
+    dataset = _fields(DatasetSummary)
+    dataset |= {"name": recipe.dataset.name, "synthetic": result.is_synthetic}
+    dataset |= fields["dataset"] or {}
+    fast = None
+    if trial := read_fast(request):
+        speed = summary.metrics.get("samples_per_second")
+        fast = {
+            "samples_per_second_as_asked": trial.as_asked,
+            "speedup": speed / trial.as_asked if speed and trial.settings else None,
+            "settings": {f"training.{key}": value for key, value in trial.settings.items()},
+        }
+    energy = None
+    if measured := find_energy(result):
+        energy = fields["energy"] | to_document(measured)
     values = {
         "format_version": FORMAT_VERSION,
         "id": request.run_id,
@@ -67,36 +78,24 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
         "created": request.created,
         "argv": request.argv,
         "status": result.status,
-        **known,
+        **fields,
         "error": describe_error(result),
-        **_fields(Placement),
-        **(to_document(placement) if placement else asked),
+        **placement,
         **(to_document(result.model) if result.model else _fields(ModelSummary)),
         "recipe": {"name": recipe.name, "resolved": tables.to_tables(recipe)},
-        "dataset": (
-            _fields(DatasetSummary)
-            | {"name": recipe.dataset.name, "synthetic": result.is_synthetic}
-            | (known["dataset"] or {})
-        ),
+        "dataset": dataset,
         "notes": summary.notes,
         "resumed_from": request.resume.run_id if request.resume else None,
         "summary": summary.metrics,
-        "fast": (
-            fast
-            and {
-                "samples_per_second_as_asked": fast.as_asked,
-                "speedup": speed / fast.as_asked if speed and fast.settings else None,
-                "settings": {f"training.{key}": value for key, value in fast.settings.items()},
-            }
-        ),
+        "fast": fast,
         "cost": compute_cost(result),
-        "energy": energy and {**known["energy"], **to_document(energy)},
+        "energy": energy,
         "tags": request.tags,
         "mlflow": tracked,
         "reference": recipe.reference,
         **profile_document(result),
     }
-    plain: dict[str, Any] = to_document(values)
+    plain: Document = to_document(values)
     return plain | {"warnings": [*summary.warnings, *profile_warnings(result)]}
 
 
@@ -107,12 +106,10 @@ def describe_error(result: RunResult) -> str | None:
     if result.exit and result.exit.reason:
         return result.exit.reason
     error = result.error or {}
-    return str(
-        error.get("message")
-        or error.get("type")
-        or f"the run ended as {result.status}; no reason was recorded"
-    )
+    reason = error.get("message") or error.get("type")
+    return str(reason or f"the run ended as {result.status}; no reason was recorded")
 
 
-def _fields(cls: type) -> dict[str, None]:
+def _fields(cls: type) -> Document:
+    """Returns the fields of a record without values."""
     return dict.fromkeys(field.name for field in dataclasses.fields(cls))

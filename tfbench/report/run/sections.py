@@ -1,11 +1,9 @@
-"""A run as sections.
-
-How it ended, its figures, published ones beside them, warnings, and what to do next.
-"""
+"""A run as sections: how it ended, its figures, published ones, warnings, and what to do next."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tfbench.analysis.comparison.references import NO_SPEED, match_run
 from tfbench.analysis.run.cost import compute_cost
@@ -17,11 +15,13 @@ from tfbench.report.comparison.references import describe_ratio, format_ratio, r
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.table import (
     Column,
+    Facts,
     Section,
     Table,
-    facts,
+    facts_section,
     format_metric,
     short_warnings,
+    text_column,
     warnings_section,
 )
 from tfbench.tags import GROUP_TAG
@@ -34,32 +34,24 @@ _MAX_PUBLISHED = 3
 # in the JSON.
 _NOT_LISTED = ("backend", "notes", "unused_gpu", "feed", "num_machines", "layout", "gpu_addresses")
 _EVALUATIONS = {"test": "Test split", "multiview": "Multi-view"}
+Metrics = Mapping[str, float | None]
 _ENERGY_UNITS = {"samples_per_joule": "samples/J", "mean_watts": "W"}
 
 
 def run_sections(result: RunResult, summary: Summary, *, is_full: bool = False) -> list[Section]:
-    """Returns what there is to say of a run that is over.
-
-    The answer alone, or every figure and warning.
-    """
-    answer = Section(
-        status_line(result, summary),
-        tables=(facts(_list_answers(result, summary, is_full=is_full)),),
-    )
-    sections = [answer, *_predictions(result)]
+    """Returns a run that is over: the answer alone, or every figure and warning."""
+    answers = _list_answers(result, summary, is_full=is_full)
+    sections = [facts_section(status_line(result, summary), answers), *_predictions(result)]
     if not is_full:
         return [*sections, *short_warnings(summary.warnings, summary.notes)]
-    published = reference_section(match_run(result, summary))
-    sections += [
-        _figures(result, summary),
-        *settings_sections(result),
-        *([published] if published else []),
-    ]
-    sections += [warnings_section(summary.warnings)] if summary.warnings else []
-    return [
-        *sections,
-        *([Section("Notes", tuple(f"i {one}" for one in summary.notes))] if summary.notes else []),
-    ]
+    sections += [_figures(result, summary), *settings_sections(result)]
+    if published := reference_section(match_run(result, summary)):
+        sections.append(published)
+    if summary.warnings:
+        sections.append(warnings_section(summary.warnings))
+    if summary.notes:
+        sections.append(Section("Notes", tuple(f"i {note}" for note in summary.notes)))
+    return sections
 
 
 def status_line(result: RunResult, summary: Summary | None = None) -> str:
@@ -67,49 +59,27 @@ def status_line(result: RunResult, summary: Summary | None = None) -> str:
     reason = result.exit.reason if result.exit else ""
     if not reason and result.error and result.status != "FINISHED":
         reason = f"{result.error.get('type', 'error')}: {result.error.get('message', '')}"
-    text = (
-        result.status
-        if result.status == "FINISHED" or result.epochs
-        else f"{result.status} while {result.stage}"
-    )
-    wall = (
-        summary.metrics.get("breakdown/wall_seconds")
-        if summary and result.status == "FINISHED"
-        else None
-    )
-    if reason or not summary or not wall:
-        return f"{text}: {reason}" if reason else text
-    trained = summary.metrics.get("elapsed_seconds") or 0.0
-    is_part = trained < wall  # of a resumed run, it counts what was trained before, too
-    part = f" (training and validation: {format_time(trained, 3)})" if trained and is_part else ""
-    return f"{text} in {format_time(wall, 3)}{part}"
+    text: str = result.status
+    if text != "FINISHED" and not result.epochs:
+        text += f" while {result.stage}"
+    if reason:
+        return f"{text}: {reason}"
+    wall = summary.metrics.get("breakdown/wall_seconds") if summary else None
+    if not summary or not wall or result.status != "FINISHED":
+        return text
+    text += f" in {format_time(wall, 3)}"
+    trained = summary.metrics.get("elapsed_seconds")
+    if trained and trained < wall:  # of a resumed run, it counts what was trained before, too
+        text += f" (training and validation: {format_time(trained, 3)})"
+    return text
 
 
-def _list_answers(
-    result: RunResult, summary: Summary, *, is_full: bool
-) -> Iterator[tuple[str, str]]:
+def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Facts:
     """Yields the figures that most runs are made for, with labels."""
     metrics = summary.metrics
-    speed, median, first = (
-        metrics.get(name)
-        for name in ("samples_per_second", "step_time_median_seconds", "first_step_seconds")
-    )
-    if speed is not None:
-        parts = [f"{format_speed(speed)} samples/s"]
-        parts += (
-            [f"{format_speed(tokens)} tokens/s"]
-            if (tokens := metrics.get("tokens_per_second"))
-            else []
-        )
-        if median is not None:
-            slow = metrics.get("step_time_p99_seconds")
-            parts.append(
-                f"median step {format_time(median)}"
-                + (f" (p99 {format_time(slow)})" if slow else "")
-            )
-        parts += [f"first step {format_time(first)}"] if first is not None else []
-        yield "Speed", ", ".join(parts)
+    yield "Speed", _describe_speed(metrics)
     if fast := read_fast(result.request):
+        speed = metrics.get("samples_per_second")
         settings = ", ".join(
             f"training.{key}={str(value).lower()}" for key, value in fast.settings.items()
         )
@@ -117,42 +87,61 @@ def _list_answers(
         recipe = f"the recipe as it is ({format_speed(fast.as_asked)} samples/s in a short run)"
         yield "Fast", f"{times} {recipe}: {settings or 'no setting is faster'}"
     yield from energy_facts(result, metrics, is_full=is_full)
-    mark = f" {SYNTHETIC}" if result.is_synthetic else ""
-    own = dict.fromkeys(
-        name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ())
-    )
-    titles = {"accuracy": "Accuracy", "loss": "Loss", "bits_per_byte": "Bits per byte"}
-    named = titles | {name: name for name in own if name not in titles}
-    for name, title in named.items():
-        values = {"validation": f"val_{name}", "best": f"best_val_{name}", "training": name}
-        found = [
-            f"{label} {metrics[key]:.4g}"
-            for label, key in values.items()
-            if metrics.get(key) is not None
-        ]
-        yield title, ", ".join(found) + (mark if found and name != "loss" else "")
-    for one in result.evaluations:
-        accuracy = "" if one.accuracy is None else f"accuracy {format_number(one.accuracy)}, "
-        tail = (
-            f"loss {format_number(one.loss)} ({one.num_samples:,} samples in"
-            f" {format_time(one.seconds)})"
-        )
-        yield _EVALUATIONS[one.name], f"{accuracy}{tail}{mark}"
-    if (memory := metrics.get("peak_memory_bytes")) is not None:
+    yield from _learning_facts(result, metrics)
+    memory = metrics.get("peak_memory_bytes")
+    if memory is not None:
+        text = format_bytes(memory)
         before = metrics.get("memory_before_model_bytes")
-        yield (
-            "Memory",
-            format_bytes(memory)
-            + ("" if before is None else f" ({format_bytes(before)} before the model)"),
-        )
+        if before is not None:
+            text += f" ({format_bytes(before)} before the model)"
+        yield "Memory", text
     if result.status == "FINISHED":
-        yield from (("Published", text) for text in _describe_published(result, summary))
+        for text in _describe_published(result, summary):
+            yield "Published", text
     yield from cost_facts(result, is_full=is_full)
 
 
-def energy_facts(
-    result: RunResult, metrics: Mapping[str, float | None], *, is_full: bool = False
-) -> Iterator[tuple[str, str]]:
+def _describe_speed(metrics: Metrics) -> str:
+    speed = metrics.get("samples_per_second")
+    if speed is None:
+        return ""
+    text = f"{format_speed(speed)} samples/s"
+    if tokens := metrics.get("tokens_per_second"):
+        text += f", {format_speed(tokens)} tokens/s"
+    median = metrics.get("step_time_median_seconds")
+    if median is not None:
+        text += f", median step {format_time(median)}"
+        if slow := metrics.get("step_time_p99_seconds"):
+            text += f" (p99 {format_time(slow)})"
+    first = metrics.get("first_step_seconds")
+    if first is not None:
+        text += f", first step {format_time(first)}"
+    return text
+
+
+def _learning_facts(result: RunResult, metrics: Metrics) -> Facts:
+    mark = f" {SYNTHETIC}" if result.is_synthetic else ""
+    titles = {"accuracy": "Accuracy", "loss": "Loss", "bits_per_byte": "Bits per byte"}
+    for metric in result.epochs[-1].metrics if result.epochs else ():
+        name = metric.removeprefix("val_")
+        titles.setdefault(name, name)
+    for name, title in titles.items():
+        keys = {"validation": f"val_{name}", "best": f"best_val_{name}", "training": name}
+        values = ", ".join(
+            f"{label} {metrics[key]:.4g}"
+            for label, key in keys.items()
+            if metrics.get(key) is not None
+        )
+        yield title, f"{values}{mark}" if values and name != "loss" else values
+    for evaluation in result.evaluations:
+        text = f"loss {format_number(evaluation.loss)}"
+        if evaluation.accuracy is not None:
+            text = f"accuracy {format_number(evaluation.accuracy)}, {text}"
+        text += f" ({evaluation.num_samples:,} samples in {format_time(evaluation.seconds)}){mark}"
+        yield _EVALUATIONS[evaluation.name], text
+
+
+def energy_facts(result: RunResult, metrics: Metrics, *, is_full: bool) -> Facts:
     """Yields joules, watts and what a joule trains, as far as they were measured.
 
     In full also why there is no more.
@@ -160,17 +149,19 @@ def energy_facts(
     energy = find_energy(result)
     if energy is None:
         return
-    if known := [
+    figures = [
         f"{format_number(metrics[name])} {unit}"
         for name, unit in _ENERGY_UNITS.items()
         if metrics.get(name)
-    ]:
-        yield "Energy", f"{', '.join(known)} ({name_parts(energy.parts)})"
+    ]
+    if figures:
+        yield "Energy", f"{', '.join(figures)} ({name_parts(energy.parts)})"
     if is_full:
-        yield from (("Energy", f"not measured: {problem}") for problem in energy.problems)
+        for problem in energy.problems:
+            yield "Energy", f"not measured: {problem}"
 
 
-def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[str, str]]:
+def cost_facts(result: RunResult, *, is_full: bool) -> Facts:
     """Yields what the machine cost, for how long and at which price.
 
     In full also an epoch, and the way to a target.
@@ -190,29 +181,30 @@ def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[st
     )
     if is_full and cost.epoch is not None:
         yield "Cost", f"{money(cost.epoch)} an epoch, training and validation"
-    if is_full and (target := cost.target):
+    target = cost.target
+    if is_full and target:
         wanted = f"val_accuracy {format_number(target.val_accuracy)}"
-        reached = (
-            None
-            if target.machine is None
-            else f"{money(target.machine)} to {wanted} in epoch {target.epoch}"
-        )
-        yield "Cost", reached or f"not reached: {wanted}"
+        if target.machine is None:
+            yield "Cost", f"not reached: {wanted}"
+        else:
+            yield "Cost", f"{money(target.machine)} to {wanted} in epoch {target.epoch}"
 
 
 def _describe_published(result: RunResult, summary: Summary) -> list[str]:
-    """Returns how a run compares with each of some published results, or why with none.
-
-    Nothing without any.
-    """
+    """Returns how a run compares with some published results, or why with none of them."""
     matches = [match for match in match_run(result, summary) if match.reason != NO_SPEED]
-    texts = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
+    if not matches:
+        return []
+    texts = []
+    for match in matches:
+        texts += [describe_ratio(match.reference, pair) for pair in match.pairs]
+    if len(texts) > _MAX_PUBLISHED:
+        texts[_MAX_PUBLISHED:] = [f"{len(texts) - _MAX_PUBLISHED} more"]
     if texts:
-        left_out = len(texts) - _MAX_PUBLISHED
-        return [*texts[:_MAX_PUBLISHED], *([f"{left_out} more"] if left_out > 0 else [])]
+        return texts
     reasons = {match.reason for match in matches}
     why = f"not comparable: {reasons.pop()}" if len(reasons) == 1 else "none of them comparable"
-    return [f"{count(len(matches), 'result')}, {why}"] if matches else []
+    return [f"{count(len(matches), 'result')}, {why}"]
 
 
 def _predictions(result: RunResult) -> Iterator[Section]:
@@ -220,23 +212,20 @@ def _predictions(result: RunResult) -> Iterator[Section]:
 
     Each is there only if the recipe asked for it.
     """
-    found = result.predictions
-    mark = f" {SYNTHETIC}" if result.is_synthetic else ""
-    if found is None:
+    predictions = result.predictions
+    if predictions is None:
         return
-    if labels := found.first_labels:
-        width = max(len(str(number)) for number in (*labels, *found.first_predictions))
-        named = {"label": labels, "prediction": found.first_predictions}
-        pairs = [
-            (name, " ".join(f"{number:{width}}" for number in numbers))
-            for name, numbers in named.items()
-        ]
-        yield Section(f"First {len(labels)} validation samples{mark}", tables=(facts(pairs),))
-    if found.class_samples:
-        classes = [*range(len(found.class_samples)), "all"]
-        correct, samples = (
-            [*counts, sum(counts)] for counts in (found.class_correct, found.class_samples)
-        )
+    mark = f" {SYNTHETIC}" if result.is_synthetic else ""
+    if labels := predictions.first_labels:
+        width = max(len(str(number)) for number in (*labels, *predictions.first_predictions))
+        pairs = []
+        for name, numbers in (("label", labels), ("prediction", predictions.first_predictions)):
+            pairs.append((name, " ".join(f"{number:{width}}" for number in numbers)))
+        yield facts_section(f"First {len(labels)} validation samples{mark}", pairs)
+    if predictions.class_samples:
+        classes = [*range(len(predictions.class_samples)), "all"]
+        correct = [*predictions.class_correct, sum(predictions.class_correct)]
+        samples = [*predictions.class_samples, sum(predictions.class_samples)]
         rows = [
             {"class": name, "accuracy": right / num if num else None, "correct": right, "of": num}
             for name, right, num in zip(classes, correct, samples, strict=True)
@@ -244,7 +233,8 @@ def _predictions(result: RunResult) -> Iterator[Section]:
         columns = (
             Column("class", "class"),
             Column("accuracy", "accuracy", "{:.6f}".format),
-            *(Column(name, name, "{:,}".format) for name in ("correct", "of")),
+            Column("correct", "correct", "{:,}".format),
+            Column("of", "of", "{:,}".format),
         )
         table = Table("accuracy of each class", columns, rows)
         yield Section(f"Validation accuracy of each class{mark}", tables=(table,))
@@ -252,53 +242,52 @@ def _predictions(result: RunResult) -> Iterator[Section]:
 
 def _figures(result: RunResult, summary: Summary) -> Section:
     """Returns every figure that exists, by the name that it has in JSON."""
-    known = METRICS | PROFILE_METRICS
-    rows = [
-        {
-            "name": name,
-            "value": format_metric(name, value),
-            "meaning": known[name].meaning if name in known else "",
-        }
-        for name, value in summary.metrics.items()
-        if value is not None
-        and not name.startswith(("log2_", "log10_"))
-        and (value or not name.startswith("breakdown/"))
-    ]
+    metrics = METRICS | PROFILE_METRICS
+    rows = []
+    for name, value in summary.metrics.items():
+        if value is None or name.startswith(("log2_", "log10_")):
+            continue
+        if value == 0 and name.startswith("breakdown/"):
+            continue
+        rows.append(
+            {
+                "name": name,
+                "value": format_metric(name, value),
+                "meaning": metrics[name].meaning if name in metrics else "",
+            }
+        )
     columns = (
-        Column("name", "figure", align="left"),
+        text_column("name", "figure"),
         Column("value", "value"),
-        Column("meaning", "meaning", align="left", rank=1),
+        text_column("meaning", "meaning", rank=1),
     )
     checks = []
     if check := result.replica_check:
-        found = check.fault or check.reason or "sums over them contain each once"
-        checks.append(f"Replicas: {check.num_replicas}, {found}.")
+        finding = check.fault or check.reason or "sums over them contain each once"
+        checks.append(f"Replicas: {check.num_replicas}, {finding}.")
     return Section("Figures", tuple(checks), (Table("figures", columns, rows),))
 
 
 def settings_sections(result: RunResult) -> list[Section]:
-    """Returns where a run took place and with what settings, as they were read back; none.
+    """Returns where a run took place and with what settings, as they were read back.
 
-    It never got that far.
+    There is no section for a run that never got that far.
     """
-    values = {
-        field.name: getattr(record, field.name)
-        for record in (result.placement, result.settings)
-        if record
-        for field in dataclasses.fields(record)
-        if field.name not in _NOT_LISTED
-    }
+    values: dict[str, Any] = {}
+    for record in (result.placement, result.settings):
+        if record:
+            for field in dataclasses.fields(record):
+                if field.name not in _NOT_LISTED:
+                    values[field.name] = getattr(record, field.name)
     if values and result.environment:
-        values |= {
-            name: getattr(result.environment, name)
-            for name in ("tensorflow_onednn", "thread_variables")
-        }
+        values["tensorflow_onednn"] = result.environment.tensorflow_onednn
+        values["thread_variables"] = result.environment.thread_variables
     pairs = [
         (name, format_value(value))
         for name, value in values.items()
         if value not in (None, "", (), {})
     ]
-    return [Section("Settings, as read back", tables=(facts(pairs),))] if pairs else []
+    return [facts_section("Settings, as read back", pairs)] if pairs else []
 
 
 def next_section(
@@ -323,18 +312,20 @@ def next_section(
     """
     store = store_of(store_hint)
     token = result.request.tags.get(GROUP_TAG) or result.request.run_id
-    details = command_line("runs", token[:_ID_CHARACTERS], store=store)
-    lines = [("Journal", store_hint if is_full else ""), ("Details", "" if is_full else details)]
+    if is_full:
+        lines = [("Journal", store_hint)]
+    else:
+        lines = [("Details", command_line("runs", token[:_ID_CHARACTERS], store=store))]
     if tracked:
-        lines += [
-            ("MLflow", text) for text in (tracked.tracking_uri, f"run {tracked.run_id}") if is_full
-        ]
+        if is_full:
+            lines += [("MLflow", tracked.tracking_uri), ("MLflow", f"run {tracked.run_id}")]
         lines.append(("MLflow", mlflow_link(tracked, store)))
     elif is_full and result.status == "RUNNING":
         lines.append(("MLflow", "not there before its end"))
     else:
         lines.append(("To MLflow", recovery_command(store, server)))
-    lines += [("Resume", resume_command(result, store)), *(("File", file) for file in files)]
+    lines.append(("Resume", resume_command(result, store)))
+    lines += [("File", file) for file in files]
     return Section("", code="\n".join(f"  {label:10}  {text}" for label, text in lines if text))
 
 
@@ -346,8 +337,9 @@ def recovery_command(store: Path | str, server: str | None) -> str:
         server: Address of the MLflow server that they are to go to; None: into the store's own
             database.
     """
-    named = ["--tracking-uri", without_secrets(server)] if server else []
-    return command_line("recover", *named, store=store)
+    if not server:
+        return command_line("recover", store=store)
+    return command_line("recover", "--tracking-uri", without_secrets(server), store=store)
 
 
 def mlflow_link(tracked: TrackedRun, store: Path | str) -> str:
@@ -363,17 +355,11 @@ def resume_command(result: RunResult, store: Path | str) -> str:
 
     "" if it cannot be gone on with.
     """
-    resume = result.request.resume
-    done = result.checkpoint_epoch or (
-        len(resume.epochs) if resume else None
-    )  # before one of its own, its predecessor's
-    if (
-        done is None
-        or result.status == "RUNNING"
-        or (result.status == "FINISHED" and not result.stop_reason)
-    ):
+    request = result.request
+    before = len(request.resume.epochs) if request.resume else None
+    done = result.checkpoint_epoch or before
+    is_complete = result.status == "FINISHED" and not result.stop_reason
+    if done is None or result.status == "RUNNING" or is_complete:
         return ""
-    return (
-        f"{command_line('run', '--resume', result.request.run_id, store=store)}    # from epoch"
-        f" {done + 1}"
-    )
+    command = command_line("run", "--resume", request.run_id, store=store)
+    return f"{command}    # from epoch {done + 1}"

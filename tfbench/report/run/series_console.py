@@ -1,14 +1,11 @@
-"""What a series of runs or a sweep shows.
-
-The display of the run under way, one line for each that is over.
-"""
+"""What a series of runs or a sweep shows: the run under way, and a line for each that is over."""
 
 from typing import TYPE_CHECKING, Any
 
 from tfbench.records.run import EpochRecord, RunResult, Summary
 from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan, list_planned_runs
-from tfbench.report import formats
 from tfbench.report.comparison.sweep import run_label
+from tfbench.report.formats import format_clock, format_speed
 from tfbench.report.run.console import RunConsole
 from tfbench.report.run.sections import recovery_command, status_line
 from tfbench.wording import count, store_of
@@ -63,15 +60,13 @@ class SeriesConsole(RunConsole):
     def finish(self, run: "Run") -> None:
         """Shows the run's speed, or how else it ended, and how many warnings there are."""
         self.close()
-        speed = run.samples_per_second
-        parts = [
-            status_line(run.result) if speed is None else f"{formats.format_speed(speed)} samples/s"
-        ]
+        if run.samples_per_second is None:
+            parts = [status_line(run.result)]
+        else:
+            parts = [f"{format_speed(run.samples_per_second)} samples/s"]
         if run.tracked is None and self._is_tracked:
-            parts.append(
-                f"not in MLflow; `{recovery_command(store_of(run.journal), self._server)}` brings"
-                " it there"
-            )
+            command = recovery_command(store_of(run.journal), self._server)
+            parts.append(f"not in MLflow; `{command}` brings it there")
         if run.warnings:
             parts.append(count(len(run.warnings), "warning"))
         line = f"{self._label}: {'; '.join(parts)} ({run.run_id})"
@@ -89,8 +84,9 @@ class SweepConsole(SeriesConsole):
 
     def __init__(self, plan: SweepPlan, *, num_runs: int | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self._plan = plan
-        self._num_runs = len(list_planned_runs(plan)) if num_runs is None else num_runs
+        self.extend(plan)
+        if num_runs is not None:
+            self._num_runs = num_runs
 
     def extend(self, plan: SweepPlan) -> None:
         """Takes in that the sweep goes on by a plan with more runs."""
@@ -100,9 +96,8 @@ class SweepConsole(SeriesConsole):
     def begin(self, planned: PlannedRun, num_done: int, seconds_left: float) -> None:
         """Names the run that is about to be made."""
         name = run_label(self._plan, planned)
-        self._label = (
-            f"[{num_done + 1}/{self._num_runs}, {formats.format_clock(seconds_left)} left] {name}"
-        )
+        left = format_clock(seconds_left)
+        self._label = f"[{num_done + 1}/{self._num_runs}, {left} left] {name}"
 
     def end(self, planned: PlannedRun, result: PlannedRunResult, summary: Summary | None) -> None:
         """Says what became of a run that was not made."""
