@@ -26,7 +26,6 @@ from contract import DEADLINE_SECONDS, Finished, wait_until
 from journals import make_database
 from tfbench.store.store import Store
 
-_READ_LATER = {"no_proxy", "TFBENCH_CACHE_DIR"}  # variables that no start of a process needs
 NO_CHECKS = (
     "--set",
     "measurement.checks=false",
@@ -36,8 +35,7 @@ NO_CHECKS = (
 class Command:
     """A `tfbench` command under way; with `is_first` in a store that it has to make.
 
-    It is forked with everything imported, and so are its runs; with `is_cold`, variables of its
-    own, or signals that it ignores, it starts as a user's does, and so do they.
+    Without variables of its own, its runs are forked from the prepared process of the tests.
     """
 
     def __init__(
@@ -48,7 +46,6 @@ class Command:
         stdout: IO[bytes] | None = None,
         ignored: tuple[signal.Signals, ...] = (),
         is_first: bool = False,
-        is_cold: bool = False,
         **environment: str,
     ) -> None:
         self.store = store or cwd / "mlruns"
@@ -56,27 +53,21 @@ class Command:
             _have_database(arguments, cwd)
         self._output = cwd / f"{time.monotonic_ns()}.out"
         self._errors = self._output.with_suffix(".err")
-        self.process: subprocess.Popen[bytes] | sharing.Forked
+        program = ["-m", "tfbench"]
+        passed = list[int]()
+        if not environment:
+            passed = [sharing.prepare().fileno()]
+            program = [sharing.__file__, *map(str, passed)]
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
-            files = (stdout or output, errors)
-            if is_cold or ignored or set(environment) - _READ_LATER:
-                self.process = subprocess.Popen(
-                    [*_hearing(ignored), sys.executable, "-P", "-m", "tfbench", *arguments],
-                    cwd=cwd,
-                    env=clean_environment() | environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=files[0],
-                    stderr=files[1],
-                )
-            else:
-                self.process = sharing.Forked(
-                    sharing.server_of_session(),
-                    sharing.COMMAND_LINE,
-                    arguments,
-                    cwd=str(cwd),
-                    environment=clean_environment() | environment,
-                    output=(files[0].fileno(), files[1].fileno()),
-                )
+            self.process = subprocess.Popen(
+                [*_hearing(ignored), sys.executable, "-P", *program, *arguments],
+                pass_fds=passed,
+                cwd=cwd,
+                env=clean_environment() | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout or output,
+                stderr=errors,
+            )
 
     def __enter__(self) -> "Command":
         return self
@@ -134,7 +125,7 @@ class Command:
         return psutil.Process(record["pid"])
 
 
-def end_family(process: "subprocess.Popen[bytes] | sharing.Forked", number: signal.Signals) -> None:
+def end_family(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     """Sends a signal to a process, and to what it started if that is to kill.
 
     Kills what does not end.
@@ -167,14 +158,14 @@ def wait_for_the_end_of(process: psutil.Process) -> None:
     wait_until(has_ended, f"the end of process {process.pid}")
 
 
-def run(*arguments: str, cwd: Path, **options: Any) -> Finished:
-    """Runs a `tfbench` command to its end, with the options of `Command`."""
-    return Command(*arguments, cwd=cwd, **options).wait()
+def run(*arguments: str, cwd: Path, is_first: bool = False, **environment: str) -> Finished:
+    """Runs a `tfbench` command to its end."""
+    return Command(*arguments, cwd=cwd, is_first=is_first, **environment).wait()
 
 
-def run_json(*arguments: str, cwd: Path, **options: Any) -> Any:
+def run_json(*arguments: str, cwd: Path, is_first: bool = False, **environment: str) -> Any:
     """Runs a `tfbench` command that must succeed, and returns its JSON document."""
-    done = run(*arguments, "--format", "json", cwd=cwd, **options)
+    done = run(*arguments, "--format", "json", cwd=cwd, is_first=is_first, **environment)
     assert done.exit_code == 0, done.stderr
     return done.document
 
@@ -205,14 +196,14 @@ def run_in_bash(script: str, cwd: Path) -> str:
 
     Runs of its `tfbench` are forked as those of `Command`.
     """
-    server = sharing.server_of_session()
+    link = sharing.prepare().fileno()
     command = (
-        f'tfbench() {{ {sys.executable} -P {sharing.__file__} run {server} "$@"; }};'
-        " export -f tfbench\n"
+        f'tfbench() {{ {sys.executable} -P {sharing.__file__} {link} "$@"; }}; export -f tfbench\n'
     )
     done = subprocess.run(
         ["bash", "-e", "-c", command + script],
         cwd=cwd,
+        pass_fds=[link],
         env=clean_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
