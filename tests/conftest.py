@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import sharing
 from contract import Finished
 
 settings.register_profile(
@@ -104,6 +105,15 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
     monkeypatch.setenv("TFBENCH_CACHE_DIR", "")
+
+
+@pytest.fixture(autouse=True)
+def forked_mlflow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has MLflow's process forked from one that has MLflow imported, but for tests marked `cold`."""
+    from tfbench.machine import children
+
+    if not request.node.get_closest_marker("cold"):
+        monkeypatch.setattr(children, "start", sharing.fork_mlflow(children.start))
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ def test_a_network_trains_on_two_replicas_and_is_tracked(tmp_path: Path) -> None
         *NO_CHECKS,
         cwd=tmp_path,
         is_first=True,
+        is_cold=True,
     )
     assert (document["status"], document["devices"]) == ("FINISHED", ["cpu:0", "cpu:1"])
     assert document["settings"]["precision"] == "mixed_bfloat16"

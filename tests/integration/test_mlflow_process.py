@@ -27,6 +27,7 @@ from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.tracker import Tracker
 
 Cli = Callable[..., Any]
+pytestmark = pytest.mark.cold
 
 
 @pytest.fixture

@@ -106,14 +106,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
     ):
         tree.add(zone, name)
     powered = plant(folder, POWERED.format(root=str(tree.root), range_joules=RANGE_JOULES))
+    own = {"plain": powered}  # which starts cold
     done: dict[str, Done] = {}
     for names in zip(*[iter(RUNS)] * 2, strict=True):
-        commands = {
-            name: Command(
-                "run", *RUNS[name], "--name", name, "--format", "json", cwd=folder, **powered
-            )
-            for name in names
-        }
+        commands = {}
+        for name in names:
+            words = ("run", *RUNS[name], "--name", name, "--format", "json")
+            commands[name] = Command(*words, cwd=folder, **own.get(name, {}))
         done |= {name: Done(command) for name, command in commands.items()}
     return done
 

@@ -49,10 +49,9 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(tmp_path: Path) -> None:
     printed = tmp_path / "printed"
     noting = plant(tmp_path, NOTING.format(path=str(called)))
 
-    def tfbench(*arguments: str, uri: str) -> Finished:
-        done = run(
-            *arguments, cwd=tmp_path, MLFLOW_TRACKING_URI=uri, MLFLOW_TRACKING_TOKEN=TOKEN, **noting
-        )
+    def tfbench(*arguments: str, uri: str, **environment: str) -> Finished:
+        access = {"MLFLOW_TRACKING_URI": uri, "MLFLOW_TRACKING_TOKEN": TOKEN}
+        done = run(*arguments, cwd=tmp_path, **access, **environment)
         assert done.exit_code == 0, (arguments, done)
         with printed.open("a") as file:
             file.writelines([done.stdout, done.stderr])
@@ -63,8 +62,9 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(tmp_path: Path) -> None:
             LossyProxy(server, f"Basic {PLANTED[-1]}")
         ) as proxy:  # which lets in who knows it
             uri = f"http://me:{QUOTED}@127.0.0.1:{proxy.port}"
-            tfbench(*SWEEP, "--set", "measurement.steps=5", *NO_CHECKS, uri=uri)
-            assert "is tracked at" in tfbench("ui", "--sweep", "@last", uri=uri).stderr
+            tfbench(*SWEEP, "--set", "measurement.steps=5", *NO_CHECKS, uri=uri, **noting)
+            shown = tfbench("ui", "--sweep", "@last", uri=uri, **noting)
+            assert "is tracked at" in shown.stderr
             tfbench("report", "--sweep", "@last", "-o", "report.html", uri=uri)
             tfbench("compare", "--sweep", "@last", "--format", "markdown", uri=uri)
             for command in ("runs", "recover"):
@@ -73,7 +73,8 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(tmp_path: Path) -> None:
             assert found["mlflow"]["tracking_uri"] == uri.replace(QUOTED, "***")
             tfbench("runs", "@last", uri=uri)
             tfbench("export", "@last", "-o", "run.jsonl", uri=uri)
-            tfbench("import", "run.jsonl", "--store", "other", "--tracking-uri", uri, uri=uri)
+            other = ("--store", "other", "--tracking-uri", uri)
+            tfbench("import", "run.jsonl", *other, uri=uri, **noting)
         with contextlib.closing(LossyProxy(server, "nobody")) as proxy:  # which rejects all
             tfbench(*RUN, "--format", "json", uri=f"http://me:{QUOTED}@127.0.0.1:{proxy.port}")
     assert "tfbench.worker" in called.read_text() and printed.stat().st_size

@@ -7,11 +7,11 @@ import contextlib
 import dataclasses
 import functools
 import math
-import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import sharing
 from builders import (
     build_dataset,
     build_epoch,
@@ -58,12 +58,11 @@ def make_database(store: Store) -> None:
 
 @functools.cache
 def _migrated_database() -> bytes:
-    from tfbench.tracking.mlflow_calls import set_up_mlflow
-
-    set_up_mlflow()
-    with tempfile.TemporaryDirectory() as folder:
-        database.create(Path(folder) / "mlflow.db")
-        return (Path(folder) / "mlflow.db").read_bytes()
+    path = Path(sharing.server_of_session()).with_name("mlflow.db")
+    with sharing.locked(path.with_name("lock")):
+        if not path.exists():
+            assert sharing.call("migrated_database", str(path)) == 0
+    return path.read_bytes()
 
 
 def write_journal(store: Store, result: RunResult, *, without: Collection[str] = ()) -> Path:

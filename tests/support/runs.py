@@ -26,6 +26,8 @@ from contract import DEADLINE_SECONDS, Finished, wait_until
 from journals import make_database
 from tfbench.store.store import Store
 
+# variables that no start of a process needs
+_READ_LATER = {"no_proxy", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_URI", "TFBENCH_CACHE_DIR"}
 NO_CHECKS = (
     "--set",
     "measurement.checks=false",
@@ -35,7 +37,8 @@ NO_CHECKS = (
 class Command:
     """A `tfbench` command under way; with `is_first` in a store that it has to make.
 
-    Without variables of its own, its runs are forked from the prepared process of the tests.
+    It is forked with everything imported, and so are its runs; with `is_cold`, variables of its
+    own, or signals that it ignores, it starts as a user's does, and so do they.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Command:
         stdout: IO[bytes] | None = None,
         ignored: tuple[signal.Signals, ...] = (),
         is_first: bool = False,
+        is_cold: bool = False,
         **environment: str,
     ) -> None:
         self.store = store or cwd / "mlruns"
@@ -53,21 +57,27 @@ class Command:
             _have_database(arguments, cwd)
         self._output = cwd / f"{time.monotonic_ns()}.out"
         self._errors = self._output.with_suffix(".err")
-        program = ["-m", "tfbench"]
-        passed = list[int]()
-        if not environment:
-            passed = [sharing.prepare().fileno()]
-            program = [sharing.__file__, *map(str, passed)]
+        self.process: subprocess.Popen[bytes] | sharing.Forked
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [*_hearing(ignored), sys.executable, "-P", *program, *arguments],
-                pass_fds=passed,
-                cwd=cwd,
-                env=clean_environment() | environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout or output,
-                stderr=errors,
-            )
+            files = (stdout or output, errors)
+            if is_cold or ignored or set(environment) - _READ_LATER:
+                self.process = subprocess.Popen(
+                    [*_hearing(ignored), sys.executable, "-P", "-m", "tfbench", *arguments],
+                    cwd=cwd,
+                    env=clean_environment() | environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=files[0],
+                    stderr=files[1],
+                )
+            else:
+                self.process = sharing.Forked(
+                    sharing.server_of_session(),
+                    sharing.COMMAND_LINE,
+                    arguments,
+                    cwd=str(cwd),
+                    environment=clean_environment() | environment,
+                    output=(files[0].fileno(), files[1].fileno()),
+                )
 
     def __enter__(self) -> "Command":
         return self
@@ -125,7 +135,7 @@ class Command:
         return psutil.Process(record["pid"])
 
 
-def end_family(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+def end_family(process: "subprocess.Popen[bytes] | sharing.Forked", number: signal.Signals) -> None:
     """Sends a signal to a process, and to what it started if that is to kill.
 
     Kills what does not end.
@@ -158,14 +168,14 @@ def wait_for_the_end_of(process: psutil.Process) -> None:
     wait_until(has_ended, f"the end of process {process.pid}")
 
 
-def run(*arguments: str, cwd: Path, is_first: bool = False, **environment: str) -> Finished:
-    """Runs a `tfbench` command to its end."""
-    return Command(*arguments, cwd=cwd, is_first=is_first, **environment).wait()
+def run(*arguments: str, cwd: Path, **options: Any) -> Finished:
+    """Runs a `tfbench` command to its end, with the options of `Command`."""
+    return Command(*arguments, cwd=cwd, **options).wait()
 
 
-def run_json(*arguments: str, cwd: Path, is_first: bool = False, **environment: str) -> Any:
+def run_json(*arguments: str, cwd: Path, **options: Any) -> Any:
     """Runs a `tfbench` command that must succeed, and returns its JSON document."""
-    done = run(*arguments, "--format", "json", cwd=cwd, is_first=is_first, **environment)
+    done = run(*arguments, "--format", "json", cwd=cwd, **options)
     assert done.exit_code == 0, done.stderr
     return done.document
 
@@ -196,14 +206,14 @@ def run_in_bash(script: str, cwd: Path) -> str:
 
     Runs of its `tfbench` are forked as those of `Command`.
     """
-    link = sharing.prepare().fileno()
+    server = sharing.server_of_session()
     command = (
-        f'tfbench() {{ {sys.executable} -P {sharing.__file__} {link} "$@"; }}; export -f tfbench\n'
+        f'tfbench() {{ {sys.executable} -P {sharing.__file__} run {server} "$@"; }};'
+        " export -f tfbench\n"
     )
     done = subprocess.run(
         ["bash", "-e", "-c", command + script],
         cwd=cwd,
-        pass_fds=[link],
         env=clean_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
