@@ -5,10 +5,11 @@ Each builder takes what a test cares about and fills in the rest.
 
 from typing import Any
 
+from tfbench.recipe import registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import Recipe
-from tfbench.records.machine import Environment, Usage
+from tfbench.records.machine import Environment, PeakCheck, Usage
 from tfbench.records.observer import TrainingProgress
 from tfbench.records.placement import Placement
 from tfbench.records.run import (
@@ -53,6 +54,12 @@ def build_spec(shape: tuple[int, ...], num_classes: int | None = 10, **fields: A
     }
     sizes = {"train_samples": 50, "validation_samples": 10}
     return DatasetSpec(**{"input_shape": shape, "num_classes": num_classes} | kind | sizes | fields)
+
+
+def describe_data(name: str, **options: Any) -> DatasetSpec:
+    """Returns what is known of a shipped data set."""
+    module = registry.load("datasets", name)
+    return module.describe(module.Config(**options))
 
 
 def build_request(**fields: Any) -> RunRequest:
@@ -141,6 +148,17 @@ def build_dataset(**fields: Any) -> DatasetSummary:
     return DatasetSummary(
         **{"name": "mnist", "source": "synthetic, seed 0", "synthetic": True} | sizes | fields
     )
+
+
+def build_sizes(**fields: Any) -> ModelSummary:
+    """Builds what is recorded of a network of 1,000 parameters."""
+    return ModelSummary(**{"num_parameters": 1000, "num_trainable_parameters": 1000} | fields)
+
+
+def build_peak(**fields: Any) -> PeakCheck:
+    """Builds a check that found a peak of a million operations a second."""
+    products = {"size": 100, "precision": "float32", "num_rounds": 3, "flops": 1_000_000}
+    return PeakCheck(**products | {"seconds": 1.0} | fields)
 
 
 def build_settings(**fields: Any) -> EffectiveSettings:
@@ -232,7 +250,7 @@ def build_result(**fields: Any) -> RunResult:
             "dataset": build_dataset(
                 source="test", synthetic=False, train_samples=640, validation_samples=100
             ),
-            "model": ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
+            "model": build_sizes(),
             "steps_per_epoch": 20,
             "spans": spans,
             "epochs": (build_epoch(num_steps=20),),

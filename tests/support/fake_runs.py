@@ -15,6 +15,7 @@ from tfbench.store.store import Store, TrackingState
 
 # What becomes of a run: its speed, how it ended, or why it was rejected.
 Fate = float | str | Exception
+Fates = tuple[Fate, ...]
 
 
 class FakeRuns:

@@ -18,10 +18,11 @@ from builders import (
     build_recipe,
     build_request,
     build_settings,
+    build_sizes,
 )
 from tfbench.records.journal import plain_fields
 from tfbench.records.observer import Observer
-from tfbench.records.run import ModelSummary, RunRequest
+from tfbench.records.run import RunRequest
 from tfbench.runs import session
 from tfbench.runs.run import Run
 from tfbench.store.store import Store, TrackingState
@@ -38,7 +39,7 @@ def start_fakes(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Fates:
         settings=build_settings(),
         environment=build_environment(),
         dataset=build_dataset(train_samples=320, validation_samples=64),
-        model=ModelSummary(num_parameters=10, num_trainable_parameters=10),
+        model=build_sizes(),
     )
     ready.write_text(json.dumps(fields | {"steps_per_epoch": 10}), encoding="utf-8")
     monkeypatch.setenv(fake_workers.READY, str(ready))

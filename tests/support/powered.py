@@ -5,7 +5,14 @@ A GPU of 200 W, a processor of 10 W, its memory of 2 W.
 
 from typing import Any
 
-from builders import build_epoch, build_recipe, build_request, build_result, build_span
+from builders import (
+    build_epoch,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_result,
+    build_span,
+)
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState, Moment
 from tfbench.records.run import RunResult
 
@@ -18,6 +25,7 @@ DRAM = EnergySource(
     name="package-0 dram", part="dram", resolution_seconds=0.001, range_joules=8000.0
 )
 CARD = EnergySource(name=GPU, part="gpu", resolution_seconds=0.1)
+ON_GPU = build_placement(devices=("gpu:0",))
 WARMUP = 10.0  # seconds of the first epoch, before its steady part
 # of an epoch, and after it
 TRAINING = 20.0

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from builders import build_settings, place_request
+from builders import build_settings, build_sizes, place_request
 from fake_runs import end_run
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.records.journal import Journal, request_fields
-from tfbench.records.run import ModelSummary, RunRequest, TrackedRun
+from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs import session
 from tfbench.runs.run import Run, RunLimits
 from tfbench.store import briefs
@@ -67,11 +67,14 @@ class PlantedRuns:
             "out of memory",
             placement=place_request(request),
             settings=build_settings(backend=backend, compiler=recipe.training.compiler_used),
-            model=ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
+            model=build_sizes(),
         )
 
 
-def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
+MakeRuns = Callable[..., PlantedRuns]
+
+
+def plant_runs(monkeypatch: pytest.MonkeyPatch) -> MakeRuns:
     """Lets commands make planted runs, whose briefs are read as if they were in the store."""
     monkeypatch.setenv("COLUMNS", "120")
     kept: dict[str, Any] = {}

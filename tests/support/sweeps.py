@@ -37,6 +37,8 @@ TWO_SETUPS = (
     Setup(strategy="default", devices=("cpu:0",)),
     Setup(strategy="mirrored", devices=("cpu:0", "cpu:1")),
 )
+BATCH = BATCHES.key
+DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 
 
 def build_plan(**fields: Any) -> SweepPlan:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sweeps import build_brief
+from sweeps import BATCH, build_brief
 from tfbench.analysis.comparison.brief import RunBrief, name_setups
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.fastest import rank_setups
@@ -13,12 +13,11 @@ from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.plan import replica_setups
 
-BATCH = "training.global_batch_size"
 LABELS = {
     "tensorflow": "default cpu:0",
     **{name: f"default cpu:0 backend={name}" for name in ("jax", "torch")},
 }
-SETTINGS: dict[str, dict[str, Any]] = {
+SETTINGS = {
     "tensorflow": {"compiler": "graph", "precision": "float32", "tensorflow": "2.21.0"},
     "jax": {
         "compiler": "xla",

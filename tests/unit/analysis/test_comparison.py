@@ -1,12 +1,12 @@
 import csv
 import io
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from sweeps import TWO_SETUPS, build_brief
+from kinds import Fields, Golden
+from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.intervals import log_interval
@@ -21,9 +21,6 @@ from tfbench.report.comparison.comparison import (
 )
 from tfbench.report.table import text
 
-BATCH = "training.global_batch_size"
-DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
-
 
 def sweep_of(speeds: dict[int, tuple[list[float], list[float]]], **options: Any) -> Comparison:
     """Compares a sweep: batch size to the speeds of both setups, round by round."""
@@ -37,9 +34,7 @@ def sweep_of(speeds: dict[int, tuple[list[float], list[float]]], **options: Any)
 
 
 def speedup_in(found: Comparison, row: int = 0) -> Speedup:
-    speedup = found.rows[row].entries[MIRRORED].speedup
-    assert speedup is not None
-    return speedup
+    return found.rows[row].entries[MIRRORED].speedup
 
 
 @pytest.mark.parametrize(
@@ -188,7 +183,7 @@ def test_intervals_of_speeds_and_of_their_ratio_are_of_one_scatter() -> None:
     for found, row in ((sweep_of({32: rounds, 64: rounds}), 1), (compare(unpaired), 0)):
         speedup = speedup_in(found, row)
         intervals = [found.rows[row].entries[setup].interval for setup in (DEFAULT, MIRRORED)]
-        of_rounds = [math.log((speedup.high or 0.0) / speedup.ratio) / math.sqrt(2)] * 2
+        of_rounds = [math.log(speedup.high / speedup.ratio) / math.sqrt(2)] * 2
         of_runs = [math.log(one.high / one.center) for one in own if one]
         halves = [math.log(one.high / one.center) for one in intervals if one]
         assert halves == pytest.approx(of_rounds if speedup.is_paired else of_runs)
@@ -252,7 +247,7 @@ def networks(speeds: dict[int, dict[int, tuple[float, float]]]) -> Comparison:
     return compare(briefs, keys=["model.hidden_units", BATCH])
 
 
-def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]) -> None:
+def test_two_varied_keys_have_three_sentences(golden: Golden) -> None:
     found = networks(
         {units: {32: (100, 50), 64: (100, 100), 128: (100, 200)} for units in (100, 2000)}
     )
@@ -356,7 +351,7 @@ def test_a_row_with_a_speed_is_not_missing() -> None:
 
 @pytest.mark.parametrize("old", [{"tensorflow": "2.20"}, {"device_kinds": ["gpu"]}])
 def test_runs_of_an_older_version_or_other_devices_are_left_out_of_their_point(
-    old: dict[str, Any],
+    old: Fields,
 ) -> None:
     tags = {"tfbench.setup": "default"}
     older = build_brief(50.0, run_id="old", created=1.0, settings=old, tags=tags)

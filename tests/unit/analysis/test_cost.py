@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from builders import build_epoch, build_recipe, build_request, build_result
+from builders import build_dataset, build_epoch, build_recipe, build_request, build_result
+from kinds import Fields
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.run import DatasetSummary, ResumePoint, RunExit, RunResult
+from tfbench.records.run import ResumePoint, RunExit, RunResult
 from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import cost_facts
 from tfbench.tracking import fields as tracked
@@ -16,9 +17,7 @@ CREATED = 1_700_000_000.0  # of `build_request`
 HOUR = 3600.0
 
 
-def build_run(
-    hours: float = 10.0, *, training: dict[str, Any] | None = None, **fields: Any
-) -> RunResult:
+def build_run(hours: float = 10.0, *, training: Fields | None = None, **fields: Any) -> RunResult:
     """Builds a run of ten hours with three epochs that end after 2, 4 and 6 of them."""
     sections = {
         "cost": {"price_per_hour": 0.171} | fields.pop("cost", {}),
@@ -51,10 +50,9 @@ def build_run(
     ],
 )
 def test_hours_are_paid_for_at_the_price_of_one_to_the_end(
-    hours: float, fields: dict[str, Any], machine: float
+    hours: float, fields: Fields, machine: float
 ) -> None:
     cost = compute_cost(build_run(hours, **fields))
-    assert cost is not None
     assert (cost.hours, cost.price_per_hour, cost.currency) == (max(0.0, hours), 0.171, "USD")
     assert cost.machine == pytest.approx(machine)
 
@@ -69,7 +67,6 @@ def test_an_epoch_costs_its_mean_training_and_validation() -> None:
         for number, (steps, seconds, validation) in enumerate(times, start=1)
     )
     cost = compute_cost(build_run(epochs=epochs, cost={"price_per_hour": 3.0}))
-    assert cost is not None
     assert cost.epoch == pytest.approx(3.0 * 0.2 / 3)
 
 
@@ -77,14 +74,10 @@ def test_a_run_that_ends_within_its_first_epoch_has_no_cost_of_an_epoch() -> Non
     cost = compute_cost(
         build_run(epochs=(build_epoch(num_steps=7, validation_seconds=None, val_accuracy=None),))
     )
-    assert cost is not None
     assert (cost.epoch, cost.target, cost.machine) == (None, None, pytest.approx(1.71))
     assert "cost/epoch" not in cost.metrics()
 
 
-SYNTHETIC = DatasetSummary(
-    name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100
-)
 EXPECT = {"target_accuracy": 0.7}
 
 
@@ -95,17 +88,20 @@ EXPECT = {"target_accuracy": 0.7}
         ({"training": {"stop_at_val_accuracy": 0.7}}, (0.7, 2)),
         ({"training": {"stop_at_val_accuracy": 0.99}}, (0.99, None)),
         (
-            {"dataset": SYNTHETIC, "training": {"stop_at_val_accuracy": 0.5}, "expect": EXPECT},
+            {
+                "dataset": build_dataset(),
+                "training": {"stop_at_val_accuracy": 0.5},
+                "expect": EXPECT,
+            },
             (0.5, 1),
         ),
         ({}, None),
     ],
 )
 def test_the_target_is_what_is_expected_else_where_training_stops(
-    fields: dict[str, Any], target: tuple[float, int | None] | None
+    fields: Fields, target: tuple[float, int | None] | None
 ) -> None:
     cost = compute_cost(build_run(**fields))
-    assert cost is not None
     found = cost.target
     assert (found and (found.val_accuracy, found.epoch)) == target
     if found and found.epoch:  # epochs end after 2, 4 and 6 hours
@@ -123,7 +119,6 @@ def test_a_run_that_goes_on_from_a_checkpoint_pays_for_its_own_time() -> None:
     cost = compute_cost(
         build_run(epochs=(*before, own), request=build_request(recipe=recipe, resume=resume))
     )
-    assert cost is not None
     assert cost.epoch == pytest.approx(2 * 0.171)
     assert cost.target is None  # a part of the way was paid for by the other run
 

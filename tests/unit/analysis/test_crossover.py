@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from sweeps import TWO_SETUPS, build_brief
+from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import Crossover, find_crossover, refine, spread_values
 from tfbench.report.comparison.sweep import crossover_sentences
-
-BATCH = "training.global_batch_size"
-FIRST, SECOND = (setup.label for setup in TWO_SETUPS)
 
 
 def compared(
@@ -30,14 +27,14 @@ def compared(
         )
     ]
     failures = [
-        Failure(configuration={BATCH: size}, setup=SECOND, outcome="FAILED", reason=reason)
+        Failure(configuration={BATCH: size}, setup=MIRRORED, outcome="FAILED", reason=reason)
         for size, reason in failing.items()
     ]
-    return compare(briefs, keys=[BATCH], setups=[FIRST, SECOND], failures=failures)
+    return compare(briefs, keys=[BATCH], setups=[DEFAULT, MIRRORED], failures=failures)
 
 
 def found_of(ratios: Mapping[int, float], *rest: Any, **options: Any) -> Crossover:
-    return find_crossover(compared(ratios, *rest, **options), SECOND)
+    return find_crossover(compared(ratios, *rest, **options), MIRRORED)
 
 
 def test_a_crossing_lies_where_the_ratios_say_at_each_change_of_the_lead() -> None:
@@ -48,7 +45,7 @@ def test_a_crossing_lies_where_the_ratios_say_at_each_change_of_the_lead() -> No
         64, rel=0.01
     )  # the logarithms of 0.8 and 1.25 are as far from 0
     assert crossover_sentences(found) == [
-        f"{SECOND} overtakes {FIRST} at batch 64 (between 32 and 128)."
+        f"{MIRRORED} overtakes {DEFAULT} at batch 64 (between 32 and 128)."
     ]
     both = found_of({8: 0.5, 32: 2.0, 128: 0.5}).crossings
     assert [(one.low, one.high, one.second_leads_above) for one in both] == [

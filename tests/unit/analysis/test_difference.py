@@ -1,7 +1,6 @@
 """What differs between two runs: what must be equal, results, causes."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,9 @@ from builders import (
     build_request,
     build_result,
     build_settings,
+    build_sizes,
 )
+from kinds import Fields, Golden
 from tfbench.analysis.comparison.difference import RunDifference, compare_runs
 from tfbench.analysis.comparison.equality import find_unequal
 from tfbench.analysis.run.summary import summarize_run
@@ -21,7 +22,7 @@ from tfbench.records.run import ModelSummary, RunExit, RunResult, Summary
 from tfbench.report.comparison.difference import describe_speed, difference_sections
 from tfbench.report.table import text as lines_of
 
-Golden = Callable[[str, str], None]
+ON_TWO = build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2)
 
 
 def build_pair(**fields: Any) -> tuple[RunResult, RunResult]:
@@ -72,7 +73,7 @@ def recipe_with(**sections: Any) -> Any:
 def test_names_what_must_be_equal_in_effect_and_is_not(
     record: str, name: str, value: object
 ) -> None:
-    build: Callable[..., Any] = build_settings if record == "settings" else build_environment
+    build = build_settings if record == "settings" else build_environment
     (found,) = find_unequal(*build_pair(**{record: build(**{name: value})}))
     assert (found.name, found.a, found.b) == (name, getattr(build(), name), value)
 
@@ -107,7 +108,7 @@ def test_between_backends_variables_that_all_frameworks_read_must_be_equal_and_n
 def test_names_what_must_be_equal_in_the_recipe_and_is_not(
     section: str, key: str, value: object, name: str
 ) -> None:
-    tables: dict[str, Any] = {"dataset": {"data": "real"}, "training": {"epochs": 1}}
+    tables = {"dataset": {"data": "real"}, "training": {"epochs": 1}}
     tables[section] = tables.get(section, {}) | {key: value}
     (found,) = find_unequal(*build_pair(recipe=build_recipe(**tables)))
     assert (found.name, found.b) == (
@@ -117,13 +118,7 @@ def test_names_what_must_be_equal_in_the_recipe_and_is_not(
 
 
 def _built(**fields: Any) -> ModelSummary:
-    sizes = {
-        "num_parameters": 1000,
-        "num_trainable_parameters": 1000,
-        "flops_per_sample": 2000,
-        "digest": "a",
-    }
-    return ModelSummary(**sizes | fields)
+    return build_sizes(**{"flops_per_sample": 2000, "digest": "a"} | fields)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +146,7 @@ def _built(**fields: Any) -> ModelSummary:
     ],
 )
 def test_what_was_built_must_be_equal_where_no_setting_changes_it(
-    fields: dict[str, Any], compared: str, names: list[str]
+    fields: Fields, compared: str, names: list[str]
 ) -> None:
     pair = build_result(model=_built()), build_result(model=_built(**fields))
     assert [entry.name for entry in find_unequal(*pair, compared=(compared,))] == names
@@ -173,7 +168,6 @@ def test_sizes_are_not_named_beside_the_setting_that_changes_them_nor_flops_betw
 
 def test_data_and_own_code_of_it_must_be_equal() -> None:
     data = build_result().dataset
-    assert data
     fewer = build_pair(dataset=dataclasses.replace(data, train_samples=320))
     assert [entry.name for entry in find_unequal(*fewer)] == ["dataset.train_samples"]
     other = build_pair(dataset=dataclasses.replace(data, digest="b"))
@@ -182,9 +176,8 @@ def test_data_and_own_code_of_it_must_be_equal() -> None:
 
 
 def test_what_need_not_be_equal_is_not_named() -> None:
-    placement = build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2)
     recipe = recipe_with(distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]})
-    assert find_unequal(*build_pair(placement=placement, recipe=recipe)) == ()
+    assert find_unequal(*build_pair(placement=ON_TWO, recipe=recipe)) == ()
     recipe = recipe_with(training={"epochs": 3, "seed": 1, "evaluates_training": True})
     environment = build_environment(load_average=9.0, git_commit="c" * 40, python="3.12.1")
     assert (
@@ -254,7 +247,7 @@ def build_unlike() -> RunDifference:
     first = build_result(request=dataclasses.replace(build_result().request, run_id="a" * 12))
     second = build_result(
         request=build_request(run_id="b" * 12, name="test-mixed", recipe=mixed),
-        placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2),
+        placement=ON_TWO,
         settings=build_settings(
             precision="mixed_float16", xla_flags="--xla_dump_to=/tmp/dump --xla_cpu_enable_x=false"
         ),
@@ -298,9 +291,7 @@ def test_the_text_is_as_agreed(golden: Golden) -> None:
 @pytest.mark.parametrize(
     ("training", "unequal"), [({}, []), ({"global_batch_size": 64}, ["global_batch_size"])]
 )
-def test_runs_of_two_backends_are_compared_as_these(
-    training: dict[str, Any], unequal: list[str]
-) -> None:
+def test_runs_of_two_backends_are_compared_as_these(training: Fields, unequal: list[str]) -> None:
     found = compare(
         *build_pair(
             recipe=recipe_with(training={"epochs": 1, "backend": "jax"} | training),

@@ -9,7 +9,6 @@ from builders import build_epoch, build_recipe
 from prepared import build_prepared
 from tfbench.analysis.run.early_stop import find_stop_reason
 from tfbench.recipe.sections import TrainingConfig
-from tfbench.records.run import EpochRecord
 from tfbench.worker.training import end_epoch
 
 IN_INFERENCE = {"inference_loss": 0.2, "inference_seconds": 1.0}
@@ -75,7 +74,7 @@ def test_a_run_limited_by_steps_ends_by_these_alone(tmp_path: Path) -> None:
     for name, tried in recipes.items():
         model = SimpleNamespace(**empty, optimizer=SimpleNamespace(variables=[]))
         prepared = build_prepared(tmp_path / name, tried, model=model)
-        epochs = list[EpochRecord]()
+        epochs = []
         stops[name] = [end_epoch(prepared, epochs, build_epoch(epoch=number)) for number in (1, 2)]
         prepared.journal.close()
         assert (tmp_path / name / "run.files").exists() == (name == "whole")

@@ -8,27 +8,20 @@ import dataclasses
 import pytest
 
 from builders import build_placement, build_result
-from powered import CARD, DRAM, GPU, PACKAGE, STEPS, WATTS, build_powered_run
+from powered import CARD, DRAM, GPU, ON_GPU, PACKAGE, STEPS, WATTS, build_powered_run
 from tfbench.analysis.comparison.brief import make_brief
-from tfbench.analysis.run.energy import Energy, find_energy
+from tfbench.analysis.run.energy import find_energy
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState
-from tfbench.records.run import RunResult
 
 SECONDS = 77.0  # from the beginning of the steady part to the end of the training
-
-
-def energy_of(result: RunResult) -> Energy:
-    energy = find_energy(result)
-    assert energy is not None
-    return energy
 
 
 def test_ten_watts_are_ten_joules_a_second_from_the_steady_part_to_the_end_of_the_training() -> (
     None
 ):
     # The counter of 8,000 J begins anew a second after the steady part has begun.
-    energy = energy_of(build_powered_run(PACKAGE))
+    energy = find_energy(build_powered_run(PACKAGE))
     # Three epochs of 20 s and 5 s of validation, and two pauses of a second; the warm-up is not in
     # it.
     assert energy.seconds == pytest.approx(SECONDS)
@@ -40,14 +33,14 @@ def test_ten_watts_are_ten_joules_a_second_from_the_steady_part_to_the_end_of_th
 
 def test_short_epochs_are_counted_as_long_ones_are() -> None:
     # A counter that is renewed every 0.1 s needs 2 s, and no epoch of 26 ms has them.
-    result = build_powered_run(CARD, num_epochs=1, placement=build_placement(devices=("gpu:0",)))
+    result = build_powered_run(CARD, num_epochs=1, placement=ON_GPU)
     spans = tuple(
         dataclasses.replace(
             result.spans[1], epoch=number, first_step=2 + number, last_step=2 + number, seconds=0.02
         )
         for number in range(1, 1001)
     )
-    energy = energy_of(
+    energy = find_energy(
         dataclasses.replace(result, spans=(*result.spans[:1], *spans), steps_per_epoch=1)
     )
     assert energy.joules == pytest.approx(200.0 * 25.0)
@@ -55,7 +48,7 @@ def test_short_epochs_are_counted_as_long_ones_are() -> None:
 
 
 def test_parts_add_up_and_figures_have_their_names() -> None:
-    result = build_powered_run(CARD, PACKAGE, DRAM, placement=build_placement(devices=("gpu:0",)))
+    result = build_powered_run(CARD, PACKAGE, DRAM, placement=ON_GPU)
     metrics = summarize_run(result).metrics
     assert metrics["energy_joules"] == pytest.approx(16_324.0)  # 15,400 J, 770 J and 154 J
     assert metrics["mean_watts"] == pytest.approx(212.0)
@@ -69,7 +62,7 @@ def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(
 ) -> None:
     monkeypatch.setitem(WATTS, DRAM.name, 0.0)  # as of a desktop processor, or in a virtual machine
     result = build_powered_run(PACKAGE, DRAM)
-    energy = energy_of(result)
+    energy = find_energy(result)
     assert (energy.parts, energy.joules) == (("package",), pytest.approx(770.0))
     assert energy.problems == (
         "package-0 dram: its counter stood still, so that it counts nothing",
@@ -79,9 +72,7 @@ def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(
         name for name in summarize_run(alone).metrics if "energy" in name or "joule" in name
     ]
     monkeypatch.setitem(WATTS, GPU, 0.0)
-    divided = energy_of(
-        build_powered_run(CARD, PACKAGE, placement=build_placement(devices=("gpu:0",)))
-    )
+    divided = find_energy(build_powered_run(CARD, PACKAGE, placement=ON_GPU))
     assert divided.metrics() == {}
     assert (
         divided.problems[-1]
@@ -118,13 +109,13 @@ def test_a_counter_is_unwrapped(
             MachineState(seconds=at, gpus={}, joules={"s": joules}) for at, joules in looks
         ),
     )
-    assert energy_of(result).joules == counted
+    assert find_energy(result).joules == counted
 
 
 def test_a_stretch_too_short_for_a_counter_s_resolution_has_no_figure_and_says_why() -> None:
     # A counter that is renewed every 4 s is off by a twentieth over 80 s.
     coarse = dataclasses.replace(CARD, resolution_seconds=4.0)
-    energy = energy_of(build_powered_run(coarse, placement=build_placement(devices=("gpu:0",))))
+    energy = find_energy(build_powered_run(coarse, placement=ON_GPU))
     assert energy.joules is None
     assert energy.problems == ("77 s is too short for the counters: 80 s are needed",)
     assert "samples_per_joule" not in energy.metrics()
@@ -132,21 +123,17 @@ def test_a_stretch_too_short_for_a_counter_s_resolution_has_no_figure_and_says_w
 
 def test_gpus_that_cannot_be_read_and_several_workers_leave_no_figure() -> None:
     problem = f"GPU {GPU}: the driver does not count its energy (Not Supported)"
-    energy = energy_of(
-        build_powered_run(
-            PACKAGE, problems=(problem,), placement=build_placement(devices=("gpu:0",))
-        )
-    )
+    energy = find_energy(build_powered_run(PACKAGE, problems=(problem,), placement=ON_GPU))
     assert energy.metrics() == {}
     assert energy.problems == (
         problem,
         "not all GPUs in use can be read, and the rest alone would say little",
     )
-    energy = energy_of(build_powered_run(PACKAGE, placement=build_placement(num_workers=2)))
+    energy = find_energy(build_powered_run(PACKAGE, placement=build_placement(num_workers=2)))
     assert energy.metrics() == {}
     assert energy.problems[-1].startswith(
         "several workers: each one's journal has the readings of its own machine"
     )
     alone = build_powered_run(PACKAGE)
-    stopped = energy_of(dataclasses.replace(alone, energy_readings=alone.energy_readings[:1]))
+    stopped = find_energy(dataclasses.replace(alone, energy_readings=alone.energy_readings[:1]))
     assert (stopped.parts, stopped.metrics()) == ((), {})

@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from sweeps import TWO_SETUPS, build_brief, on_machine
+from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief, choose_hosts
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Setup
 
-BATCH = "training.global_batch_size"
-DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 ON_A = Setup(strategy="default", devices=("cpu:0",), machine="a")
 ON_B = Setup(strategy="default", devices=("cpu:0",), machine="b")
 
@@ -54,7 +52,6 @@ def test_rounds_of_two_machines_are_not_pooled_into_one_speed() -> None:
     assert entries[DEFAULT].speed == pytest.approx(math.sqrt(100 * 101))
     assert [len(entry.left_out) for entry in entries.values()] == [1, 1]
     speedup = entries[MIRRORED].speedup
-    assert speedup is not None
     assert (speedup.ratio, speedup.num, speedup.is_paired) == (pytest.approx(2.0), 2, True)
     assert any(text.startswith("2 runs left out: another machine") for text in find_caveats(found))
     entry = (

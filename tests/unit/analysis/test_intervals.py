@@ -11,7 +11,6 @@ def test_an_interval_on_logarithms_is_that_worked_out_by_hand() -> None:
     # Logarithms to base 2 are 0, 1, 2: mean 1, standard deviation 1; t of 2 degrees of freedom is
     # 4.302653.
     interval = log_interval([1.0, 4.0, 2.0])
-    assert interval is not None
     half = 4.302653 / math.sqrt(3)
     assert (interval.low, interval.high) == pytest.approx(
         (2 ** (1 - half), 2 ** (1 + half)), rel=1e-6
@@ -24,7 +23,6 @@ def test_an_interval_of_accuracies_is_that_worked_out_by_hand_and_ends_at_1() ->
     # Mean 0.95, standard deviation 0.01 sqrt(2); t of 1 degree of freedom is 12.7062: half-width
     # 0.127062.
     interval = accuracy_interval([0.94, 0.96])
-    assert interval is not None
     assert (interval.low, interval.high) == pytest.approx((0.95 - 0.127062, 1.0), abs=1e-6)
     low = accuracy_interval([0.0, 0.0, 0.01])
     assert low is not None and low.low == 0.0

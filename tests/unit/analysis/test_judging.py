@@ -25,6 +25,9 @@ def runs(*speeds: float, setup: str = "a", paired: bool = False) -> Runs:
     return Runs(setup=setup, speeds=speeds, rounds=tuple(range(len(speeds))) if paired else ())
 
 
+BASE = runs(100.0, 100.0, 100.0, paired=True)
+
+
 def by_logs(base: float, *logs: float, **fields: Any) -> Runs:
     return runs(*(base * math.exp(log) for log in logs), **fields)
 
@@ -97,12 +100,11 @@ def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> No
 def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
     # Variance 0.0001 by all three rounds; without the farthest 0.00005, of 0.173 times that is left
     # of normal ones.
-    base = runs(100.0, 100.0, 100.0, paired=True)
     lent = 0.00005 / 0.173
     quiet = by_logs(100, 0.02, 0.03, 0.04, setup="b", paired=True)
-    alone = judge_pair(base, quiet)
+    alone = judge_pair(BASE, quiet)
     assert (alone.degrees_of_freedom, alone.judgement) == (2, "faster")
-    found = judge_family([(base, quiet)] * 8)
+    found = judge_family([(BASE, quiet)] * 8)
     assert {one.degrees_of_freedom for one in found} == {LEAST}
     variance = (2 * 0.0001 + (LEAST - 2) * lent) / LEAST
     half = stdtrit(LEAST, 0.975) * math.sqrt(variance / 3)
@@ -116,13 +118,12 @@ def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
 
 
 def test_a_disturbed_round_hides_no_difference_at_other_settings() -> None:
-    base = runs(100.0, 100.0, 100.0, paired=True)
     quiet = by_logs(100, 0.17, 0.18, 0.20, setup="b", paired=True)
     same, disturbed = (
         [by_logs(100, -0.02, 0.01, off, setup="b", paired=True)] * 7 for off in (0.02, -0.4)
     )
     found, beside = (
-        judge_family([(base, quiet), *((base, one) for one in others)])[0]
+        judge_family([(BASE, quiet), *((BASE, one) for one in others)])[0]
         for others in (same, disturbed)
     )
     assert found.judgement == beside.judgement == "faster"
@@ -145,19 +146,17 @@ def test_what_the_family_supports_but_not_its_own_interval_is_no_finding() -> No
     # Rounds that scatter by 0.05 themselves, among configurations that do so by 0.001: 0.08 / 0.05
     # * sqrt(3) = 2.77 is beyond what t is within for 2 + 3 * 0.79 degrees of freedom, 2.71, and
     # within that of `LEAST`.
-    base = runs(100.0, 100.0, 100.0, paired=True)
     off = by_logs(100, 0.03, 0.08, 0.13, setup="b", paired=True)
     same = by_logs(100, 0.0, 0.001, -0.001, setup="b", paired=True)
-    found = judge_family([(base, off), *[(base, same)] * 3])[0]
+    found = judge_family([(BASE, off), *[(BASE, same)] * 3])[0]
     assert (found.judgement, found.excludes_one) == ("no measurable difference", False)
 
 
 def test_a_setting_noisier_than_the_others_keeps_its_own_variance() -> None:
-    base = runs(100.0, 100.0, 100.0, paired=True)
     quiet, noisy = (
         by_logs(100, 0.1 - off, 0.1, 0.1 + off, setup="b", paired=True) for off in (0.01, 0.1)
     )
-    found = judge_family([(base, quiet)] * 7 + [(base, noisy)])
+    found = judge_family([(BASE, quiet)] * 7 + [(BASE, noisy)])
     assert found[-1].noise_limit == pytest.approx(
         math.expm1(stdtrit(LEAST, 0.975) * 0.1 / math.sqrt(3))
     )
@@ -165,12 +164,11 @@ def test_a_setting_noisier_than_the_others_keeps_its_own_variance() -> None:
 
 
 def test_setups_do_not_lend_each_other_theirs() -> None:
-    base = runs(100.0, 100.0, 100.0, paired=True)
     quiet, noisy = (
         by_logs(100, 0.1 - off, 0.1, 0.1 + off, setup=setup, paired=True)
         for setup, off in (("b", 0.001), ("c", 0.2))
     )
-    assert [one.degrees_of_freedom for one in judge_family([(base, quiet), (base, noisy)])] == [
+    assert [one.degrees_of_freedom for one in judge_family([(BASE, quiet), (BASE, noisy)])] == [
         2,
         2,
     ]
@@ -194,7 +192,7 @@ def test_no_difference_is_found_only_where_the_interval_is_narrow(
     # the root of three.
     off = half_width / 4.302653 * math.sqrt(3)
     found = judge_pair(
-        runs(100.0, 100.0, 100.0, paired=True),
+        BASE,
         by_logs(100, center - off, center, center + off, setup="b", paired=True),
     )
     assert found.high == pytest.approx(math.exp(center + half_width))

@@ -5,10 +5,10 @@ Targets that are timed, and mistakes in a recipe's expectations.
 
 import pytest
 
-from builders import build_epoch, build_recipe, build_request, build_result
+from builders import build_dataset, build_epoch, build_recipe, build_request, build_result
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError
-from tfbench.records.run import DatasetSummary, ResumePoint, RunResult
+from tfbench.records.run import ResumePoint, RunResult
 
 
 def build_run(
@@ -28,12 +28,10 @@ def build_run(
         if before
         else None
     )
-    source = "seed 0" if synthetic else "files"
-    data = DatasetSummary(
-        name="mnist", source=source, synthetic=synthetic, train_samples=640, validation_samples=100
-    )
     return build_result(
-        request=build_request(recipe=recipe, resume=resume), epochs=epochs, dataset=data
+        request=build_request(recipe=recipe, resume=resume),
+        epochs=epochs,
+        dataset=build_dataset(synthetic=synthetic),
     )
 
 

@@ -1,12 +1,13 @@
 """Costs of setups per machine, with planted speeds, prices and energies."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from sweeps import TWO_SETUPS, build_brief, on_machine
+from kinds import Golden
+from sweeps import BATCH, TWO_SETUPS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.machines import (
@@ -23,7 +24,6 @@ from tfbench.report.comparison.comparison import comparison_rows
 from tfbench.report.comparison.machines import machines_section
 from tfbench.report.table import text
 
-BATCH = "training.global_batch_size"
 GPU_SETUP = Setup(strategy="default", devices=("gpu:0",))
 QUIET = (1.0, 1.01, 1 / 1.01)  # what rounds differ by; their geometric mean is 1
 PRICES = {"big": 3.0, "small": 0.5}
@@ -198,7 +198,7 @@ def test_what_was_set_on_one_machine_alone_keeps_it_from_being_held_against_othe
     assert (sentences(found), len(list_setups(found))) == ([], 2)
 
 
-def test_machines_are_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
+def test_machines_are_shown_as_in_the_golden_file(golden: Golden) -> None:
     listed = [
         runs_of(host, speed, batch=n)
         for n in (32, 64)
@@ -206,6 +206,5 @@ def test_machines_are_shown_as_in_the_golden_file(golden: Callable[[str, str], N
     ]
     found = compared(*listed, prices={"big": 3.6})
     section = machines_section(found)
-    assert section is not None
     golden("machines.txt", "\n".join(text([section], 140)) + "\n")
     assert [row["machine"] for row in comparison_rows(found)] == ["big", "small"] * 2

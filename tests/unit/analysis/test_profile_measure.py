@@ -9,6 +9,7 @@ import pytest
 
 from profiles import (
     CONV,
+    PEAK,
     POOL,
     build_call,
     build_partly_traced,
@@ -18,14 +19,11 @@ from profiles import (
 )
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import KeptRounds, summarize_profile
-from tfbench.records.machine import PeakCheck
 from tfbench.records.profile import ProfileRound
 
 
 def summarize(**fields: object) -> StepProfile:
-    profile = summarize_profile(build_profiled(build_profile(**fields)))
-    assert profile is not None
-    return profile
+    return summarize_profile(build_profiled(build_profile(**fields)))
 
 
 def milliseconds(seconds: float) -> float:
@@ -55,7 +53,7 @@ def test_a_phase_is_the_difference_of_two_functions_and_the_mean_of_the_rounds()
     assert phases_of(profile) == phases and list(phases_of(profile)) == list(phases)
     assert milliseconds(profile.sum_seconds) == 5.9
     assert milliseconds(profile.full_seconds) == 6.0
-    assert milliseconds(profile.pipeline_seconds or 0) == 0.9
+    assert milliseconds(profile.pipeline_seconds) == 0.9
 
 
 @pytest.mark.parametrize(("taken", "kept"), [(1, 1), (2, 2), (3, 3), (4, 3), (5, 4), (10, 8)])
@@ -178,7 +176,7 @@ def test_which_rounds_are_kept_is_part_of_what_is_uncertain() -> None:
     error = sum(one**2 for one in influences) ** 0.5 / 10 * (8 / 7) ** 0.5
     half = kept.half_width(lambda seconds: seconds["full"])
     assert milliseconds(kept.mean(lambda seconds: seconds["full"])) == 4.5
-    assert 1000 * (half or 0) == pytest.approx(2.364624 * error)
+    assert 1000 * half == pytest.approx(2.364624 * error)
     assert error > 2.449490 / 8**0.5  # that of the mean of the eight, as if nothing had chosen them
 
 
@@ -218,11 +216,8 @@ def test_nothing_is_bound_by_what_was_not_measured() -> None:
     without_bandwidth = summarize(bandwidth=None)
     assert without_bandwidth.bytes_per_second is None
     assert without_bandwidth.layers[0].forward.bound is None
-    disturbed = PeakCheck(
-        size=1000, precision="float32", num_rounds=3, flops=10**9, seconds=0.01, other_share=0.5
-    )
+    disturbed = dataclasses.replace(PEAK, other_share=0.5)
     profile = summarize_profile(build_profiled(peak_checks=(disturbed,)))
-    assert profile
     assert profile.peak_flops_per_second is None
     assert profile.layers[0].forward.roof_share is None
 

@@ -3,15 +3,14 @@
 What makes them comparable, how they compare, and what is said of it.
 """
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builders import build_request, build_result
 from journals import write_journal
-from sweeps import TWO_SETUPS, build_brief, build_plan, write_sweep
+from kinds import Fields, Golden
+from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief, build_plan, write_sweep
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.references import ReferenceMatch, match_references
 from tfbench.analysis.run.summary import summarize_run
@@ -24,8 +23,6 @@ from tfbench.report.table import markdown, text
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
 
-BATCH = "training.global_batch_size"
-DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 # 20 epochs of 60,000 samples in 131.866 s, as of an i7-6850K: 9,100 samples a second.
 CHAINER = {
     "hardware": "Old CPU",
@@ -72,9 +69,8 @@ def test_a_published_speed_is_that_or_the_samples_of_an_epoch_by_its_time(
 
 
 def test_runs_of_a_shipped_recipe_are_held_against_its_own_values_alone_and_in_a_comparison(
-    tmp_path: Path,
+    store: Store,
 ) -> None:
-    store = Store(tmp_path)
     own = load_recipe(
         shipped_folder() / "mnist_mlp.toml", {BATCH: 100, "model.hidden_units": [1000, 1000]}
     )
@@ -99,9 +95,8 @@ def test_runs_of_a_shipped_recipe_are_held_against_its_own_values_alone_and_in_a
 
 
 def test_a_sweep_of_a_shipped_recipe_is_held_against_what_stands_in_its_file(
-    tmp_path: Path,
+    store: Store,
 ) -> None:
-    store = Store(tmp_path)
     recipe = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 512, "training.epochs": 1})
     plan = build_plan(
         num_rounds=1, tables=to_tables(recipe), recipe_name="mnist_mlp", overrides=(BATCH,)
@@ -135,7 +130,7 @@ def test_a_sweep_of_a_shipped_recipe_is_held_against_what_stands_in_its_file(
     ],
 )
 def test_what_is_not_the_recipes_own_is_not_comparable_and_says_why(
-    fields: dict[str, Any], reason: str
+    fields: Fields, reason: str
 ) -> None:
     match = matched(brief(**fields))
     assert (match.reason, bool(match.pairs)) == (reason, not reason)
@@ -155,7 +150,7 @@ def test_a_reference_is_held_against_runs_of_its_own_recipe_alone() -> None:
     ]
 
 
-def test_references_are_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
+def test_references_are_shown_as_in_the_golden_file(golden: Golden) -> None:
     unverified = {
         "hardware": "Old | GPU",
         "devices": "1 gpu",
@@ -165,7 +160,6 @@ def test_references_are_shown_as_in_the_golden_file(golden: Callable[[str, str],
     found = compare([brief(5357.0, references=[CHAINER, unverified])], keys=[BATCH])
     assert len(short(found)) == 2  # the other has no speed
     section = reference_section(match_references(found))
-    assert section is not None
     golden("references.md", "\n".join(markdown([section])) + "\n")
     one, other = comparison_document(found, ())["reference"]
     assert (one["figures"], one["comparable"], one["reason"]) == (CHAINER["figures"], True, "")
@@ -173,9 +167,7 @@ def test_references_are_shown_as_in_the_golden_file(golden: Callable[[str, str],
 
 
 def test_a_reason_is_said_of_several_references_only_where_it_is_that_of_all() -> None:
-    others: list[dict[str, Any]] = [
-        CHAINER | {"hardware": name, "not_comparable": "other network"} for name in "ABC"
-    ]
+    others = [CHAINER | {"hardware": name, "not_comparable": "other network"} for name in "ABC"]
     assert short(compare([brief(references=others)])) == [
         "3 published results not comparable: other network."
     ]

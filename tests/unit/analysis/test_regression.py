@@ -1,5 +1,4 @@
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,9 @@ from builders import (
     build_request,
     build_result,
     build_settings,
+    build_sizes,
 )
+from kinds import Fields, Golden
 from tfbench.analysis.comparison.regression import (
     RegressionCheck,
     SpeedSample,
@@ -130,7 +131,7 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
         ),
     ],
 )
-def test_what_must_be_equal_is_named(fields: dict[str, Any], names: list[str]) -> None:
+def test_what_must_be_equal_is_named(fields: Fields, names: list[str]) -> None:
     unequal = judge_regression(
         build_sample(*BASE), build_sample(100.0, 101.0, group="now", **fields)
     ).unequal
@@ -159,7 +160,7 @@ def test_a_baseline_of_another_backend_is_rejected_whatever_version_it_is_of() -
 
 def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code() -> None:
     def built(digest: str, parameters: int = 1000) -> ModelSummary:
-        return ModelSummary(num_parameters=parameters, num_trainable_parameters=1000, digest=digest)
+        return build_sizes(num_parameters=parameters, digest=digest)
 
     then, now, larger = (
         build_sample(*BASE, model=model) for model in (built("a"), built("b"), built("b", 2000))
@@ -174,7 +175,7 @@ def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code
         make_sample(runs, group="g")
 
 
-def test_a_check_is_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
+def test_a_check_is_shown_as_in_the_golden_file(golden: Golden) -> None:
     other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
     done = judge_regression(
         build_sample(*BASE), build_sample(*BASE, group="now", environment=other)

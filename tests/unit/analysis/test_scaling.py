@@ -4,16 +4,17 @@ Figures, sentences, tables and the plot.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from kinds import Golden
 from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
-from tfbench.analysis.comparison.scaling import FigureWithInterval, Scaling, find_scaling
+from tfbench.analysis.comparison.scaling import FigureWithInterval, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
-from tfbench.records.sweep import Mode, resolve_recipe
+from tfbench.records.sweep import resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.comparison.scaling import scaling_section
@@ -21,7 +22,7 @@ from tfbench.sweeps.plan import replica_setups
 
 STRONG = {1: 960.0, 2: 1536.0, 4: 1920.0}  # samples/s: 1.6 and 2 times the speed of one replica
 DRIFT = (1.0, 1.02, 1 / 1.02)  # of the machine, from round to round; it cancels out
-MODES: tuple[Mode, ...] = ("data", "model", "hybrid")
+MODES = ("data", "model", "hybrid")
 MEBIBYTE = 2**20
 MOVED = {"mirrored": 8.0, "model": 3.0, "hybrid": 4.5}  # MiB a step
 
@@ -84,14 +85,8 @@ def by_modes(kind: str = "gpu") -> Comparison:
     return compare(briefs, keys=[], configurations=[{}], compared=("backend",))
 
 
-def scaling_of(comparison: Comparison) -> Scaling:
-    found = find_scaling(comparison)
-    assert found is not None
-    return found
-
-
 def table_lines(comparison: Comparison, width: int = 120) -> list[str]:
-    (table,) = scaling_section(scaling_of(comparison)).tables
+    (table,) = scaling_section(find_scaling(comparison)).tables
     return table.text(width)
 
 
@@ -110,7 +105,7 @@ def test_the_batch_is_divided_among_replicas_or_each_has_its_own(
     batches: list[int],
     step_seconds: list[float],
 ) -> None:
-    found = scaling_of(scaled(speeds, is_weak=is_weak))
+    found = find_scaling(scaled(speeds, is_weak=is_weak))
     assert (found.kind, found.batch_size, found.shares_cores) == (kind, batches[0], False)
     assert [point.num_replicas for point in found.points] == [1, 2, 4]
     assert [point.per_replica_batch_size for point in found.points] == batches
@@ -147,11 +142,11 @@ def test_of_replicas_that_share_cores_nothing_is_called_ideal_or_efficient(is_we
 
 
 def test_the_interval_of_the_efficiency_is_that_of_the_speed_up() -> None:
-    _, point = scaling_of(scaled({1: (100.0, 100.0), 2: (150.0, 180.0)})).points
+    _, point = find_scaling(scaled({1: (100.0, 100.0), 2: (150.0, 180.0)})).points
     value, low, high = point.speedup
     assert low is not None and high is not None
     assert point.efficiency == FigureWithInterval(value / 2, low / 2, high / 2)
-    _, single = scaling_of(scaled({1: (100.0,), 2: (150.0,)})).points
+    _, single = find_scaling(scaled({1: (100.0,), 2: (150.0,)})).points
     assert single.speedup == (pytest.approx(1.5), None, None)
     assert single.efficiency == (pytest.approx(0.75), None, None)
 
@@ -161,7 +156,7 @@ def test_a_number_of_replicas_without_a_speed_is_told_by_the_verdict() -> None:
     reason = "out of memory: it took 9 GiB"
     failure = Failure(configuration={}, setup=setup, outcome="KILLED", reason=reason)
     comparison = scaled({1: 960.0, 2: 1536.0}, failures=[failure])
-    assert [point.num_devices for point in scaling_of(comparison).points] == [1, 2]
+    assert [point.num_devices for point in find_scaling(comparison).points] == [1, 2]
     assert f"{setup} failed: KILLED, {reason}." in find_verdict(comparison)
 
 
@@ -247,7 +242,7 @@ def test_the_plot_holds_the_ideal_and_the_measured_speed_up() -> None:
 
 
 def test_each_mode_is_a_line_over_the_devices_that_are_hardware() -> None:
-    found = scaling_of(by_modes())
+    found = find_scaling(by_modes())
     assert (found.modes, found.kind, found.has_replicas) == (MODES, "strong", False)
     places = [(point.num_devices, point.mode) for point in found.points]
     assert places == [(1, None), *((number, mode) for number in (2, 4) for mode in MODES)]
@@ -270,7 +265,7 @@ def test_each_mode_is_a_line_over_the_devices_that_are_hardware() -> None:
     assert lines["hybrid parallel"] == pytest.approx([1.0, 1.8, 3.0])
 
 
-def test_the_table_and_the_verdict_have_modes(golden: Callable[[str, str], None]) -> None:
+def test_the_table_and_the_verdict_have_modes(golden: Golden) -> None:
     comparison = by_modes()
     golden(
         "scaling_modes.txt",

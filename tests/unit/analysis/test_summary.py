@@ -5,10 +5,12 @@ import pytest
 from builders import (
     build_dataset,
     build_epoch,
+    build_peak,
     build_placement,
     build_recipe,
     build_request,
     build_result,
+    build_sizes,
     build_span,
     build_usage,
 )
@@ -21,9 +23,9 @@ from tfbench.analysis.run.spans import (
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import METRICS
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources
-from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
+from tfbench.records.machine import BreakdownRecord, InputCheck
 from tfbench.records.placement import Collective, ExchangeCheck, ModelLayout, StepParts
-from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
+from tfbench.records.run import Evaluation, ResumePoint, RunExit, RunResult, StepSpan
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text
 from tfbench.tracking.fields import epoch_metrics
@@ -166,8 +168,7 @@ def build_measured_run() -> RunResult:
             per_replica_batch_size=64,
         ),
         dataset=build_dataset(synthetic=False, tokens_per_sample=16),
-        model=ModelSummary(
-            num_parameters=1000,
+        model=build_sizes(
             num_trainable_parameters=900,
             flops_per_sample=2000,
             training_flops_per_sample=5000,
@@ -241,8 +242,8 @@ def build_measured_run() -> RunResult:
         ),
         input_check=InputCheck(num_batches=10, seconds=2.5),
         peak_checks=(
-            PeakCheck(size=100, precision="float32", num_rounds=3, flops=8_000_000, seconds=2.0),
-            PeakCheck(size=100, precision="float32", num_rounds=3, flops=9_000_000, seconds=3.0),
+            build_peak(flops=8_000_000, seconds=2.0),
+            build_peak(flops=9_000_000, seconds=3.0),
         ),
         breakdown=BreakdownRecord(entries=BREAKDOWN, elapsed_seconds=19.5),
         exit=RunExit(status="FINISHED", worker_seconds=20.0),
@@ -280,14 +281,14 @@ def test_speeds_are_samples_over_seconds_and_step_times_weigh_by_steps_not_by_sp
         build_spans([0.05 + n / 10 for n in range(10)], 1), 0.9
     ) == pytest.approx(0.86)
     many = build_spans([1.0, 2.0, 4.0], 10**15)  # whose steps no memory holds
-    assert [
-        1e15 * (find or 0) for find in (step_time_quantile(many, 0.5), step_time_mad(many))
-    ] == [2.0, 1.0]
+    assert [1e15 * find for find in (step_time_quantile(many, 0.5), step_time_mad(many))] == [
+        2.0,
+        1.0,
+    ]
 
 
 def test_utilization_does_not_exist_above_the_peak() -> None:
-    peak = PeakCheck(size=100, precision="float32", num_rounds=3, flops=1_000_000, seconds=1.0)
-    result = dataclasses.replace(build_measured_run(), peak_checks=(peak, peak))
+    result = dataclasses.replace(build_measured_run(), peak_checks=(build_peak(),) * 2)
     metrics = summarize_run(result).metrics
     assert (metrics["peak_flops_per_second"], metrics.get("model_flops_utilization")) == (1e6, None)
 

@@ -4,22 +4,25 @@ For each warning a run that has it, and each threshold from both sides.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from builders import (
+    build_dataset,
     build_environment,
     build_epoch,
+    build_peak,
     build_placement,
     build_recipe,
     build_request,
     build_result,
     build_settings,
+    build_sizes,
     build_span,
     build_usage,
 )
+from kinds import Fields, Golden
 from tfbench.analysis.run.spans import RunView
 from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
 from tfbench.analysis.run.warnings import (
@@ -35,7 +38,7 @@ from tfbench.records.energy import GpuState, MachineState
 from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.placement import ExchangeCheck, ReplicaCheck, StepParts
 from tfbench.records.profile import ProfileRequest
-from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, StepSpan
+from tfbench.records.run import RunResult, StepSpan
 
 TABLES = (LEARNING, MACHINE, SPEED, LIMITS, EARLY, CODE, NOTES)
 GPU = "0000:3b:00.0"
@@ -45,9 +48,7 @@ QUIET = GpuState(
     clock_reasons=0,
     num_other_processes=0,
 )
-SYNTHETIC = DatasetSummary(
-    name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100
-)
+SYNTHETIC = build_dataset()
 
 
 def names(result: RunResult) -> list[str]:
@@ -139,25 +140,17 @@ def fed(num_batches: int, ready: int | None = None, seconds: float = 10.0) -> Ru
 
 def peaked(*peaks: float, other_share: float = 0.0) -> RunResult:
     """Builds a run of 6,000,000 x 320 = 1.92 GFLOP/s."""
-    model = ModelSummary(
-        num_parameters=10, num_trainable_parameters=10, training_flops_per_sample=6_000_000
-    )
+    model = build_sizes(training_flops_per_sample=6_000_000)
     return run(model=model, peak_checks=tuple(peak(one, other_share) for one in peaks))
 
 
 def peak(flops_per_second: float, other_share: float = 0.0) -> PeakCheck:
     flops = round(2 * flops_per_second)
-    return PeakCheck(
-        size=9, precision="float32", num_rounds=3, flops=flops, seconds=2.0, other_share=other_share
-    )
+    return build_peak(flops=flops, seconds=2.0, other_share=other_share)
 
 
 def layers(*uncounted: str) -> RunResult:
-    return run(
-        model=ModelSummary(
-            num_parameters=10, num_trainable_parameters=10, uncounted_layers=uncounted
-        )
-    )
+    return run(model=build_sizes(uncounted_layers=uncounted))
 
 
 def workers(*each: tuple[float, float]) -> RunResult:
@@ -190,7 +183,7 @@ WAVE = {  # a network without accuracy
 
 # For each warning runs that have it alone, the first of which shows its text; and runs near it that
 # have none.
-CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
+CASES = {
     "loss_not_finite": (
         [
             run(
@@ -363,20 +356,14 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [
             run(
                 request=OWN_CODE,
-                model=ModelSummary(num_parameters=9, num_trainable_parameters=9, digest="6c3e"),
+                model=build_sizes(digest="6c3e"),
             ),
             run(request=OWN_CODE),
         ],
         [],
     ),
     "own_training": (
-        [
-            run(
-                model=ModelSummary(
-                    num_parameters=9, num_trainable_parameters=9, own_optimizer="AdamW"
-                )
-            )
-        ],
+        [run(model=build_sizes(own_optimizer="AdamW"))],
         [],
     ),
     "shared_cores": (
@@ -409,7 +396,7 @@ def test_a_warning_holds_where_it_should_and_not_near_it(name: str) -> None:
     assert [names(one) for one in near] == [[]] * len(near)
 
 
-def test_the_texts_of_all_warnings(golden: Callable[[str, str], None]) -> None:
+def test_the_texts_of_all_warnings(golden: Golden) -> None:
     texts = [
         f"{name}\n{(*find_warnings(having[0]), *find_notes(having[0]))[0]}\n"
         for name, (having, _) in CASES.items()
@@ -419,9 +406,7 @@ def test_the_texts_of_all_warnings(golden: Callable[[str, str], None]) -> None:
 
 
 def test_a_sound_run_needs_no_warning_nor_does_one_of_an_old_journal() -> None:
-    known = ModelSummary(
-        num_parameters=1000,
-        num_trainable_parameters=1000,
+    known = build_sizes(
         flops_per_sample=2000,
         training_flops_per_sample=6000,
     )
@@ -466,7 +451,7 @@ def test_what_was_learned_comes_before_the_speed_and_what_was_asked_for_is_no_wa
     ],
 )
 def test_what_was_set_is_blamed_for_accuracy_only_where_it_may_change_it(
-    key: str, optimizer: dict[str, Any], is_blamed: bool
+    key: str, optimizer: Fields, is_blamed: bool
 ) -> None:
     found = learned(0.1, training={"epochs": 1, "optimizer": {"name": "adam"} | optimizer})
     (text,) = find_warnings(

@@ -21,6 +21,7 @@ NUM_SAMPLES = 12
 BATCH = 4
 SECONDS = 20.0  # after which what waits for another thread gives up
 Row = Callable[[Any], Any]
+Started = Callable[[], list[threading.Thread]]
 
 
 def as_row(number: Any) -> Any:
@@ -36,12 +37,17 @@ def build_splits(read: Row | None = None) -> Splits:
     return Splits(spec=spec, train=split, validation=split, source="test")
 
 
+def stream_of(read: Row) -> Any:
+    splits = build_splits(read)
+    return ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0)
+
+
 def names_of(threads: list[threading.Thread]) -> set[str]:
     return {thread.name.partition("_")[0] for thread in threads}
 
 
 @pytest.fixture
-def started() -> Callable[[], list[threading.Thread]]:
+def started() -> Started:
     """What returns the threads that were started since the test began."""
     before = set(threading.enumerate())
     return lambda: [thread for thread in threading.enumerate() if thread not in before]
@@ -62,28 +68,27 @@ def test_samples_are_read_several_at_a_time_and_come_in_order(
             second.set()
         return as_row(number)
 
-    splits = build_splits(read)
     if is_training:
-        stream = ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0)
+        stream = stream_of(read)
         inputs, targets = next(stream)
         stream.close()
     else:
-        inputs, targets = ArrayFeeding().build_validation_dataset(splits, batch_size=BATCH)[0]
+        inputs, targets = ArrayFeeding().build_validation_dataset(
+            build_splits(read), batch_size=BATCH
+        )[0]
     assert set(waited) == {True}
     assert inputs[:, 0].tolist() == targets.tolist() == [0, 1, 2, 3]
 
 
 def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
-    started: Callable[[], list[threading.Thread]],
+    started: Started,
 ) -> None:
     def read(number: Any) -> Any:
         if number in (5, 6):
             raise DatasetError(f"{number}.jpg: cannot be read as an image")
         return as_row(number)
 
-    stream = ArrayFeeding().build_training_dataset(
-        build_splits(read), global_batch_size=BATCH, seed=0
-    )
+    stream = stream_of(read)
     assert next(stream)[1].tolist() == [0, 1, 2, 3]
     with pytest.raises(DatasetError, match=r"^5\.jpg: "):
         next(stream)
@@ -93,10 +98,8 @@ def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
     assert started() == []
 
 
-def test_threads_end_with_the_stream(started: Callable[[], list[threading.Thread]]) -> None:
-    stream = ArrayFeeding().build_training_dataset(
-        build_splits(as_row), global_batch_size=BATCH, seed=0
-    )
+def test_threads_end_with_the_stream(started: Started) -> None:
+    stream = stream_of(as_row)
     next(stream)
     assert names_of(started()) == {"batches", "samples"}
     stream.close()
@@ -106,7 +109,7 @@ def test_threads_end_with_the_stream(started: Callable[[], list[threading.Thread
 
 
 def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
-    started: Callable[[], list[threading.Thread]],
+    started: Started,
 ) -> None:
     dataset = ArrayFeeding().build_validation_dataset(build_splits(as_row), batch_size=NUM_SAMPLES)
     for _ in range(5):
@@ -119,7 +122,7 @@ def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
 
 
 def test_a_batch_of_a_validation_that_does_not_divide_is_whole_for_every_worker() -> None:
-    sizes: list[int] = []
+    sizes = []
 
     class EightDevices:
         num_parts = 8

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from builders import build_placement
+from kinds import Fields
 from tfbench.backends.device_choice import choose_devices, require_possible
 from tfbench.backends.tensorflow import placement, several_workers
 from tfbench.backends.tensorflow.device_watch import verify_placement
@@ -34,7 +35,7 @@ def _restore_visible_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Strategy, devices, what else is asked for, and what is said.
-REJECTED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
+REJECTED = [
     ("mirrored", ("tpu:0",), {}, "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'tpu:0'."),
     ("mirrored", ("cpu:64",), {}, "devices: cpu:0 to cpu:63. Received: 'cpu:64'."),
     (
@@ -114,7 +115,7 @@ REJECTED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("strategy", "devices", "options", "message"), REJECTED)
 def test_rejects_what_devices_cannot_do(
-    strategy: str, devices: tuple[str, ...], options: dict[str, Any], message: str
+    strategy: str, devices: tuple[str, ...], options: Fields, message: str
 ) -> None:
     values = dict(options)
     asked = config(strategy, *devices, cross_device_ops=values.pop("ops", "auto"))
@@ -126,7 +127,7 @@ def test_rejects_what_devices_cannot_do(
 
 
 # Strategy, devices, GPUs that are seen, and what is chosen, or said.
-CHOSEN: list[tuple[str, tuple[str, ...], int, str]] = [
+CHOSEN = [
     ("default", (), 2, "gpu:0"),
     ("mirrored", (), 2, "gpu:0 gpu:1"),
     ("mirrored", (), 0, "cpu:0"),
@@ -183,7 +184,7 @@ def test_a_worker_must_know_which_it_is() -> None:
 def test_a_device_of_another_worker_is_not_taken_for_ones_own() -> None:
     own, other = (f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in (1, 11))
     weight = types.SimpleNamespace(value=types.SimpleNamespace(device=own))
-    model: Any = types.SimpleNamespace(
+    model = types.SimpleNamespace(
         variables=[weight],
         trainable_variables=[weight],
         optimizer=types.SimpleNamespace(variables=[]),

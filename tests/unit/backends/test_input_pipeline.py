@@ -127,7 +127,7 @@ def test_the_parts_of_several_workers_are_together_the_batches_of_one(
     source: str, feeding: Any
 ) -> None:
     splits = SOURCES[source](10)
-    options: dict[str, Any] = {"global_batch_size": 6, "seed": 3, "first_step": 2}
+    options = {"global_batch_size": 6, "seed": 3, "first_step": 2}
     whole = take(feeding.build_training_dataset(splits, **options), 7)
     parts = [
         take(feeding.build_training_dataset(splits, **options, part=BatchPart(index, 3)), 7)

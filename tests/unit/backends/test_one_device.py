@@ -23,7 +23,6 @@ from tfbench.machine.energy import addresses_in_use
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import DistributionConfig, Recipe
 from tfbench.records.machine import Gpu
-from tfbench.records.run import StepSpan
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.recorder import build_callbacks
 
@@ -35,6 +34,11 @@ BATCH = 8
 def load(**values: Any) -> Recipe:
     small = {"training.backend": NAME, "dataset.data": "synthetic", "model.hidden_units": [8]}
     return load_recipe(find_recipe("mnist_mlp"), small | values)
+
+
+def built(recipe: Recipe) -> Any:
+    first_steps.set_up(recipe)
+    return build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
 
 
 def resolve(recipe: Recipe, *devices: str) -> Any:
@@ -49,7 +53,7 @@ def batches() -> Any:
 
 @pytest.mark.parametrize("steps_per_execution", [1, 3] if NAME == "jax" else [1])
 def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int) -> None:
-    spans: list[StepSpan] = []
+    spans = []
     model = build_slow_model(jit_compile=NAME == "jax", steps_per_execution=steps_per_execution)
     readings = build_readings(
         model,
@@ -180,8 +184,7 @@ def test_a_step_that_is_to_be_compiled_is_while_it_is_watched_or_ends_the_run(
 @pytest.mark.parametrize("compiler", ["xla", "eager"] if NAME == "jax" else ["eager"])
 def test_settings_are_read_back(compiler: str) -> None:
     recipe = load(**{"training.compiler": compiler})
-    first_steps.set_up(recipe)
-    model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
+    model = built(recipe)
     settings = backends.current().read_settings(model, recipe.training)
     assert (settings.backend, settings.compiler, settings.precision) == (NAME, compiler, "float32")
     assert (settings.steps_per_execution, settings.visible_gpus) == (1, ())
@@ -190,8 +193,7 @@ def test_settings_are_read_back(compiler: str) -> None:
 
 def test_arrays_elsewhere_than_asked_for_end_a_run() -> None:
     recipe = load()
-    first_steps.set_up(recipe)
-    model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
+    model = built(recipe)
     inputs = np.zeros((BATCH, 28, 28, 1), np.float32)
     labels = np.zeros(BATCH, np.int64)
     placed = resolve(recipe, "cpu:0")
@@ -245,8 +247,7 @@ def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
     show_gpus(monkeypatch, text)
     monkeypatch.setattr(gpus, "read_gpus", lambda: known)
     monkeypatch.setattr(backend, "list_gpus", lambda: ("H100",))
-    first_steps.set_up(recipe)
-    model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
+    model = built(recipe)
     require_possible(DistributionConfig(devices=("gpu:1",)), recipe.training)
     placed = resolve(recipe, "gpu:1")
     addresses = backend.read_settings(model, recipe.training).gpu_addresses

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from builders import build_placement
+from builders import build_peak, build_placement, build_sizes
 from prepared import build_prepared, read_result
 from tfbench.backends import peak
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.backend import BACKEND
 from tfbench.records.machine import InputCheck, PeakCheck
-from tfbench.records.run import ModelSummary, RunResult
+from tfbench.records.run import RunResult
 from tfbench.worker import checks
 
 
@@ -34,10 +34,10 @@ class Device:
         self._launch = launch
         self._flops_per_second = flops_per_second
         self._now = 0.0
-        self.built: list[tuple[int, int, int]] = []
+        self.built = []
         monkeypatch.setattr(peak.time, "perf_counter", lambda: self._now)
         monkeypatch.setattr(peak.backends, "current", lambda: self)
-        counters: Any = SimpleNamespace(other_share=lambda before: 0.0)
+        counters = SimpleNamespace(other_share=lambda before: 0.0)
         monkeypatch.setattr(peak, "read_counters", lambda: counters)
 
     def build_products(
@@ -57,6 +57,10 @@ class Device:
             self._now += self._launch + num_calls * chain * 3 * 4 * size / 3e12
 
         return run
+
+
+def peak_on_cpu(own_sizes: tuple[int, int, int] | None = None) -> PeakCheck:
+    return peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=own_sizes)
 
 
 # At 800 TFLOP/s eight products of 4096 rows take 1.4 ms.
@@ -81,29 +85,20 @@ def test_the_network_s_own_product_is_the_peak_where_it_is_faster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device = Device(monkeypatch, launch=1e-4, flops_per_second={0: 100e9, 512: 130e9})
-    check = peak.measure_peak(
-        ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(512, 1152, 128)
-    )
+    check = peak_on_cpu((512, 1152, 128))
     assert (check.size, check.sizes) == (512, (512, 1152, 128))
     assert 0.99 <= check.flops_per_second / 130e9 <= 1.0
-    slower = peak.measure_peak(
-        ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(100, 784, 100)
-    )
+    slower = peak_on_cpu((100, 784, 100))
     assert slower.sizes == (2048, 2048, 2048)
     # No larger than a square one: as fast, and with less memory.
-    peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(131_072, 1152, 128))
+    peak_on_cpu((131_072, 1152, 128))
     assert device.built[-1] == (2048, 1152, 128)
 
 
 def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
-    model = ModelSummary(
-        num_parameters=1, num_trainable_parameters=1, main_product=(256, 1152, 128)
-    )
+    model = build_sizes(main_product=(256, 1152, 128))
     assert checks.sizes_of_a_step(model, 32) == (8192, 1152, 128)
-    assert (
-        checks.sizes_of_a_step(ModelSummary(num_parameters=1, num_trainable_parameters=1), 32)
-        is None
-    )
+    assert checks.sizes_of_a_step(build_sizes(), 32) is None
 
 
 def test_every_device_has_its_products_of_what_the_layers_compute_in(
@@ -125,7 +120,7 @@ def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Device(monkeypatch, launch=1e-4, flops_per_second={0: 20e9})  # 0.9 s for 2048 rows
-    assert peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0).size == 1024
+    assert peak_on_cpu().size == 1024
 
 
 def check_limits(
@@ -143,14 +138,12 @@ def check_limits(
     found = iter(peaks)
 
     def measure(*_: Any, **__: Any) -> PeakCheck:
-        return PeakCheck(size=1, precision="float32", num_rounds=3, flops=next(found), seconds=1.0)
+        return build_peak(flops=next(found))
 
     monkeypatch.setattr(checks, "measure_peak", measure)
     monkeypatch.setattr(checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
-    model = ModelSummary(
-        num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops
-    )
-    resolved: Any = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
+    model = build_sizes(training_flops_per_sample=flops)
+    resolved = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
     prepared = build_prepared(folder, resolved=resolved, summary=model)
     checks.check_limits(prepared, speed)
     return read_result(prepared)
@@ -215,7 +208,7 @@ def test_batches_are_drawn_from_the_pipeline_alone_for_half_a_second_once_none_i
 def test_as_many_batches_are_drawn_as_are_counted() -> None:
     import tensorflow as tf
 
-    made: list[int] = []
+    made = []
 
     def make(number: Any) -> Any:
         made.append(int(number))

@@ -8,6 +8,7 @@ import itertools
 import os
 from typing import Any
 
+import keras
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -27,7 +28,7 @@ of_torch = pytest.mark.skipif(NAME != "torch", reason="of PyTorch's operations")
 BATCH = 8
 NUM_CLASSES = 3
 PHASES = ("forward", "backward", "update")
-WAYS: dict[str, list[dict[str, bool]]] = {
+WAYS = {
     "tensorflow": [{}, {"run_eagerly": True}],
     "jax": [{"jit_compile": True}, {"jit_compile": False}],
     "torch": [{}],
@@ -47,8 +48,6 @@ def generate_batches(*shape: int) -> Any:
 
 
 def compiled(model: Any, **options: Any) -> Any:
-    import keras
-
     loss = keras.losses.SparseCategoricalCrossentropy(
         from_logits=model.layers[-1].activation.__name__ == "linear"
     )
@@ -66,8 +65,6 @@ def build_model() -> Any:
 
     Weights, statistics of batches, states of generators.
     """
-    import keras
-
     shared = keras.layers.Dense(6, activation="tanh", kernel_regularizer="l2", name="shared")
     inputs = keras.Input((6,))
     nested = keras.Sequential(
@@ -83,8 +80,6 @@ def build_image_model() -> Any:
     The losses are of weights and of outputs. Moving statistics and a gradient written by hand are
     in it, too.
     """
-    import keras
-
     from tfbench.models.custom_layers.pooling import SwitchableMaxPooling2D
 
     inputs = keras.Input((8, 8, 1))
@@ -104,8 +99,6 @@ def build_image_model() -> Any:
 
 
 def build_sequence_model() -> Any:
-    import keras
-
     hidden = [keras.layers.Masking(), keras.layers.LSTM(4)]
     return keras.Sequential(
         [keras.Input((6, 2)), *hidden, keras.layers.Dense(NUM_CLASSES, activation="softmax")]
@@ -117,7 +110,7 @@ def take_apart(model: Any) -> tuple[Any, Any]:
     shape = model.inputs[0].shape[1:]
     backend = backends.current()
     dataset = generate_batches(*shape)
-    placed: Any = None  # TensorFlow alone asks for it
+    placed = None  # TensorFlow alone asks for it
     if NAME == "tensorflow":
         import tensorflow as tf
 
@@ -147,8 +140,6 @@ def compute(step: Any, upto: str, batch: Any) -> tuple[Any, ...]:
 
 
 def to_numpy(value: Any) -> npt.NDArray[Any]:
-    import keras
-
     return np.array(keras.ops.convert_to_numpy(value))
 
 
@@ -160,8 +151,6 @@ def read_all(step: Any) -> list[npt.NDArray[Any]]:
 
 
 def test_the_loss_and_the_gradients_of_a_step_are_those_worked_out_by_hand() -> None:
-    import keras
-
     model = compiled(keras.Sequential([keras.Input((4,)), keras.layers.Dense(NUM_CLASSES)]))
     step, batches = take_apart(model)
     kernel, bias = model.get_weights()
@@ -257,8 +246,6 @@ def test_batches_at_hand_are_the_first_ones_over_and_over() -> None:
 
 @of_jax
 def test_xla_leaves_out_nothing_of_a_phase() -> None:
-    import keras
-
     size = 64
     model = keras.Sequential(
         [keras.Input((size,)), keras.layers.Dense(size), keras.layers.Dense(size)]
@@ -314,7 +301,7 @@ def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> No
         call = step.call(upto)
         call()
         traced = backend.trace(lambda call=call: [call() for _ in range(2)] and None)
-        found: dict[str, set[str]] = {}
+        found = {}
         for operation in traced.operations:
             found.setdefault(backend.part_of(operation.name)[1], set()).add(operation.kind)
         assert "other" not in found
@@ -343,7 +330,6 @@ def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> No
 def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import keras
     import torch
 
     # Steps are captured for a compiler as they are for PyTorch's own, which takes a minute.
@@ -390,8 +376,6 @@ def test_says_why_layers_cannot_be_told_apart(backend: Any, compiler: Any, reaso
 
 
 def test_layers_are_described_with_the_bytes_that_must_move_and_whether_gradients_go_on() -> None:
-    import keras
-
     layers = keras.layers.Rescaling(2.0), keras.layers.Dense(3), keras.layers.Dense(5)
     model = compiled(keras.Sequential([keras.Input((6,)), *layers]))
     rescaling, first, second = describe_calls(list(walk(model)), model.trainable_variables, 4)

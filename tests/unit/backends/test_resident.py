@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from builders import build_placement, build_spec
+from kinds import Fields
 from tfbench import backends
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.placement import ResolvedDistribution
@@ -43,6 +44,9 @@ def configure(*, on_device: bool = True, **values: Any) -> TrainingConfig:
     return TrainingConfig(
         global_batch_size=BATCH, epochs=2, seed=3, data_on_device=on_device, **values
     )
+
+
+ON_DEVICE = configure()
 
 
 def build_model(training: TrainingConfig, kind: Any = keras.Model, *, optimizer: Any = None) -> Any:
@@ -85,7 +89,7 @@ def train(
         batches = backend.build_training_dataset(
             splits, global_batch_size=BATCH, seed=3, first_step=first_step
         )
-    history: dict[str, list[float]] = model.fit(
+    return model.fit(
         batches,
         initial_epoch=epochs.start,
         epochs=epochs.stop,
@@ -94,7 +98,6 @@ def train(
         shuffle=False,
         verbose=0,
     ).history
-    return history
 
 
 def values_of(model: Any) -> list[Any]:
@@ -116,31 +119,29 @@ class OwnLoss(keras.Model):  # type: ignore[misc]  # Keras has no types
         return 2 * super().compute_loss(*arguments, **options)
 
 
-# Training, samples that are there, network, optimizer and precision.
-CASES: dict[str, tuple[TrainingConfig, int, Any, Any, str]] = {
-    "some steps a call": (configure(), 50, keras.Model, keras.optimizers.Adam, "float32"),
-    "more than an epoch has": (
-        configure(steps_per_execution=100),
-        50,
-        keras.Model,
-        keras.optimizers.Adam,
-        "float32",
-    ),
-    "a pool": (configure(), 20, keras.Model, keras.optimizers.Adam, "float32"),
-    "own loss": (configure(), 50, OwnLoss, keras.optimizers.Adam, "float32"),
-    "scaled loss": (configure(), 50, keras.Model, keras.optimizers.Adam, "mixed_float16"),
-    "gradients of two steps": (
-        *(configure(), 50, keras.Model),
-        *(lambda: keras.optimizers.Adam(gradient_accumulation_steps=2), "float32"),
-    ),
+CASES = {
+    "some steps a call": {},
+    "more than an epoch has": {"training": configure(steps_per_execution=100)},
+    "a pool": {"pool": 20},
+    "own loss": {"kind": OwnLoss},
+    "scaled loss": {"policy": "mixed_float16"},
+    "gradients of two steps": {
+        "optimizer": lambda: keras.optimizers.Adam(gradient_accumulation_steps=2)
+    },
 }
 
 
-@pytest.mark.parametrize(
-    ("training", "pool", "kind", "optimizer", "policy"), CASES.values(), ids=CASES
-)
-def test_it_trains_as_batches_from_the_host_do(
-    training: TrainingConfig, pool: int, kind: Any, optimizer: Any, policy: str
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_it_trains_as_batches_from_the_host_do(case: Fields) -> None:
+    require_same_training(**case)
+
+
+def require_same_training(
+    training: TrainingConfig = ON_DEVICE,
+    pool: int = 50,
+    kind: Any = keras.Model,
+    optimizer: Any = keras.optimizers.Adam,
+    policy: str = "float32",
 ) -> None:
     splits = generate(pool)
     as_usual = configure(on_device=False)
@@ -164,12 +165,12 @@ def test_it_trains_as_batches_from_the_host_do(
 
 def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a_whole() -> None:
     splits = generate()
-    usual = build_model(configure())
+    usual = build_model(ON_DEVICE)
     strategy = tf.distribute.OneDeviceStrategy("/device:CPU:0")
-    history = train(configure(), splits, usual)
+    history = train(ON_DEVICE, splits, usual)
     with strategy.scope():
-        model = build_model(configure())
-    train(configure(), splits, model, strategy=strategy)
+        model = build_model(ON_DEVICE)
+    train(ON_DEVICE, splits, model, strategy=strategy)
     require_alike(model, usual)
     model = build_model(configure(compiler="xla"))
     by_xla = train(configure(compiler="xla"), splits, model)
@@ -179,15 +180,15 @@ def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a
 
 def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped() -> None:
     splits = generate()
-    whole, first, rest = (build_model(configure()) for _ in range(3))
-    train(configure(), splits, whole)
-    train(configure(), splits, first, epochs=range(1))
+    whole, first, rest = (build_model(ON_DEVICE) for _ in range(3))
+    train(ON_DEVICE, splits, whole)
+    train(ON_DEVICE, splits, first, epochs=range(1))
     rest.optimizer.build(rest.trainable_variables)
     for variable, value in zip(
         backends.current().training_variables(rest), values_of(first), strict=True
     ):
         variable.assign(value)
-    train(configure(), splits, rest, epochs=range(1, 2))
+    train(ON_DEVICE, splits, rest, epochs=range(1, 2))
     require_alike(rest, whole)
 
 
@@ -244,7 +245,7 @@ def test_samples_or_a_network_that_it_cannot_train_are_rejected(
     splits: Splits, kind: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=rf"^training\.data_on_device: {message}"):
-        backends.current().require_resident(splits, build_model(configure(), kind))
+        backends.current().require_resident(splits, build_model(ON_DEVICE, kind))
 
 
 def test_samples_that_do_not_fit_are_rejected_with_their_size(
@@ -259,4 +260,4 @@ def test_samples_that_do_not_fit_are_rejected_with_their_size(
     with pytest.raises(
         DeviceError, match=r"^training\.data_on_device: .* 0\.0 GiB, do not fit on cpu:0"
     ):
-        train(configure(), generate(), build_model(configure()))
+        train(ON_DEVICE, generate(), build_model(ON_DEVICE))

@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 
 from builders import build_spec
+from kinds import Fields
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.datasets.sources.splits import Split, Splits, mean_of
 
 NUM_BATCHES = 12
 
-IMAGES: dict[str, Any] = {"shape": (6, 6, 3), "validation_samples": 23, "input_scale": 1 / 255}
-CROPPED: dict[str, Any] = IMAGES | {"stored_shape": (8, 8, 3), "mirrors": True}
-VALUES: dict[str, Any] = {
+IMAGES = {"shape": (6, 6, 3), "validation_samples": 23, "input_scale": 1 / 255}
+CROPPED = IMAGES | {"stored_shape": (8, 8, 3), "mirrors": True}
+VALUES = {
     "shape": (4,),
     "num_classes": None,
     "target_shape": (2,),
@@ -31,12 +32,12 @@ VALUES: dict[str, Any] = {
 }
 
 
-def of_training(batch: int = 16, seed: int = 3, **options: Any) -> dict[str, Any]:
+def of_training(batch: int = 16, seed: int = 3, **options: Any) -> Fields:
     return {"global_batch_size": batch, "seed": seed, **options}
 
 
 # What the data are, how they are asked for, and the digest of the batches.
-CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+CASES = {
     "shuffled, wraps inside a batch": (IMAGES, of_training(), "9ea8919f12cf2166"),
     "a batch of several passes": (IMAGES, of_training(128), "e9e5e0c2b6678f04"),
     "gone on with in the first pass": (IMAGES, of_training(first_step=2), "b3ab5c5f0da3b301"),
@@ -68,7 +69,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-def make_splits(fields: dict[str, Any]) -> Splits:
+def make_splits(fields: Fields) -> Splits:
     """Makes data of known bytes; of a pool of 50 samples where there are more."""
     spec = build_spec(**fields)
     rng = np.random.default_rng(11)
@@ -92,7 +93,7 @@ def make_splits(fields: dict[str, Any]) -> Splits:
     )
 
 
-def build(fields: dict[str, Any], options: dict[str, Any], feeding: Any = input_pipeline) -> Any:
+def build(fields: Fields, options: Fields, feeding: Any = input_pipeline) -> Any:
     make = feeding.build_training_dataset if "seed" in options else feeding.build_validation_dataset
     return make(make_splits(fields), **options)
 

@@ -2,31 +2,31 @@
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from searches import PlantedRuns, plant_runs
+from kinds import Child, Fields
+from searches import MakeRuns, plant_runs
 from tfbench.machine import devices
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., PlantedRuns]:
+def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> MakeRuns:
     """Lets commands make planted runs, whose briefs are read as if they were in the store."""
     return plant_runs(monkeypatch)
 
 
 @pytest.fixture
-def child(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
+def child(monkeypatch: pytest.MonkeyPatch) -> Child:
     """Stands in for the process that a command asks: `child(reply)`, None for no answer.
 
     Returns what it is given.
     """
 
-    def answer(reply: dict[str, Any] | None) -> list[dict[str, Any]]:
-        given: list[dict[str, Any]] = []
+    def answer(reply: Fields | None) -> list[Fields]:
+        given = []
 
         def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
             given.append(options)

@@ -1,12 +1,10 @@
 """What `list`, `show`, `validate` and `devices` print, and the one message that a mistake gets."""
 
 import dataclasses
-import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,8 @@ import pytest
 
 from builders import build_epoch, build_result
 from journals import write_journal
+from kinds import Child, Cli
+from outcomes import json_of, shown_by
 from tfbench import api
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError
@@ -25,9 +25,6 @@ from tfbench.records.machine import Gpu
 from tfbench.report.comparison.speeds import MARKS
 from tfbench.runs.run import Run
 from tfbench.store.store import Store
-
-Cli = Callable[..., Any]
-Child = Callable[..., list[dict[str, Any]]]
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -57,7 +54,7 @@ def test_list_has_recipes_models_and_data_sets(
     monkeypatch.setenv("COLUMNS", "80")
     done = tfbench("list")
     assert done.exit_code == 0 and max(map(len, done.stdout.splitlines())) <= 80
-    contents = json.loads(tfbench("list", "--format", "json").stdout)
+    contents = json_of(tfbench, "list")
     for kind, name, words in (
         ("recipes", "sine_lstm", "Sine wave LSTM"),
         ("models", "mlp", "Multilayer perceptron: "),
@@ -131,13 +128,12 @@ def test_devices_lists_what_tensorflow_sees(
     source = EnergySource(name="package-0", part="package", resolution_seconds=0.001)
     read = EnergySources(sources=(source,), problems=("GPUs: nobody knows",))
     monkeypatch.setattr(energy, "find_energy_sources", lambda gpus: read)
-    done = tfbench("devices")
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert [line.split(maxsplit=1) for line in done.stdout.splitlines()[2:4]] == [
+    shown = shown_by(tfbench("devices"))
+    assert [line.split(maxsplit=1) for line in shown.splitlines()[2:4]] == [
         ["gpu:0", "Titan X, 12.0 GiB, driver 550.54"],
         ["TensorFlow", "2.21.0, built for CUDA 12.5.1, sees gpu:0 Titan X"],
     ]
-    document = json.loads(tfbench("devices", "--format", "json").stdout)
+    document = json_of(tfbench, "devices")
     assert document["energy"]["problems"] == ["GPUs: nobody knows"]
     assert document["energy"]["sources"][0]["name"] == "package-0"
 
@@ -147,14 +143,10 @@ def test_devices_says_why_a_gpu_is_not_seen(
 ) -> None:
     child(TENSORFLOW)
     monkeypatch.setattr(devices, "read_system", lambda *_: GpuFacts(pci_gpus=("0000:01:00.0",)))
-    done = tfbench("devices")
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert re.search("gpu +none .*\n +TensorFlow +2.21.0, built without CUDA\n", done.stdout)
-    assert "\nWarning: an NVIDIA GPU is in" in done.stdout
-    assert (
-        "driver is not loaded"
-        in json.loads(tfbench("devices", "--format", "json").stdout)["problem"]
-    )
+    shown = shown_by(tfbench("devices"))
+    assert re.search("gpu +none .*\n +TensorFlow +2.21.0, built without CUDA\n", shown)
+    assert "\nWarning: an NVIDIA GPU is in" in shown
+    assert "driver is not loaded" in json_of(tfbench, "devices")["problem"]
     child(None)
     done = tfbench("devices")
     assert (done.exit_code, "devices: no answer in 120 s" in done.stderr) == (2, True)
@@ -178,7 +170,7 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
     monkeypatch.setattr(api, "run", train)
     done = tfbench("devices", "--check")
     assert (done.exit_code, done.stderr) == (1, "")
-    document = json.loads(tfbench("devices", "--check", "--format", "json").stdout)
+    document = json_of(tfbench, "devices", "--check", exit_code=1)
     assert [(one["device"], one["warnings"], one["problem"]) for one in document["checks"]] == [
         ("cpu:0", [], ""),
         ("gpu:0", ["drifting: too warm."], ""),
@@ -189,7 +181,7 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
             "they do not train as one device does: the loss is 1.2, that of gpu:0 1.",
         ),
     ]
-    assert "checks" not in json.loads(tfbench("devices", "--format", "json").stdout)
+    assert "checks" not in json_of(tfbench, "devices")
     assert list(in_tmp_path.iterdir()) == []
 
 

@@ -4,24 +4,20 @@ Plans, tasks, what is imported of them, and what makes no sense.
 """
 
 import importlib.util
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from builders import build_environment
 from journals import make_database, write_journal
-from searches import PlantedRuns
+from kinds import Cli
+from outcomes import json_of, shown_by
+from searches import KEY, MakeRuns
 from sweeps import build_planned_result
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
 from tfbench.sweeps.tasks import find_task
 
-Cli = Callable[..., Any]
-Fake = Callable[..., PlantedRuns]
-KEY = "training.global_batch_size"
 SWEEP = (
     *("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", "--repeats", "2"),
     *("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1"),
@@ -29,30 +25,28 @@ SWEEP = (
 
 
 @pytest.fixture
-def planned(tfbench: Cli, in_tmp_path: Path) -> str:
+def planned(tfbench: Cli, in_tmp_path: Path, store: Store) -> str:
     """Plans a sweep of two tasks into plan.json, and returns its id."""
-    done = tfbench(*SWEEP, "--plan", "plan.json")
-    assert (done.exit_code, done.stderr) == (0, "")
-    (sweep_id,) = list_sweeps(Store(Path("mlruns")))
+    shown_by(tfbench(*SWEEP, "--plan", "plan.json"))
+    (sweep_id,) = list_sweeps(store)
     return sweep_id
 
 
-def test_a_plan_is_written_and_nothing_is_measured(tfbench: Cli, in_tmp_path: Path) -> None:
+def test_a_plan_is_written_and_nothing_is_measured(
+    tfbench: Cli, in_tmp_path: Path, store: Store
+) -> None:
     done = tfbench(*SWEEP, "--setup", "default cpu:0 @a100", "--plan", "plan.json")
     assert (done.exit_code, "  on a100: 1,2\n" in done.stdout) == (0, True)
-    assert Store(Path("mlruns")).run_ids() == []
-    document = json.loads(tfbench(*SWEEP, "--plan", "other.json", "--format", "json").stdout)
+    assert store.run_ids() == []
+    document = json_of(tfbench, *SWEEP, "--plan", "other.json")
     assert (document["plan"], document["num_tasks"]) == ("other.json", 2)
 
 
-def test_a_task_is_made_by_its_command(tfbench: Cli, planned: str, fake: Fake) -> None:
+def test_a_task_is_made_by_its_command(tfbench: Cli, planned: str, fake: MakeRuns) -> None:
     runs = fake()
-    done = tfbench(
-        "sweep", "--plan", "plan.json", "--task", "1", "--store", "mine", "--format", "json"
-    )
-    assert done.exit_code == 0, done.stderr
+    arguments = ("sweep", "--plan", "plan.json", "--task", "1", "--store", "mine")
+    found = json_of(tfbench, *arguments)
     assert [request.recipe.training.global_batch_size for request in runs.requests] == [64] * 4
-    found = json.loads(done.stdout)
     assert (found["id"], found["task"], found["num_left"], found["num_failed"]) == (
         planned,
         1,
@@ -63,7 +57,7 @@ def test_a_task_is_made_by_its_command(tfbench: Cli, planned: str, fake: Fake) -
 
 
 def test_data_of_a_task_is_where_its_command_has_it_or_the_plan_or_the_machines_settings(
-    tfbench: Cli, fake: Fake, monkeypatch: pytest.MonkeyPatch
+    tfbench: Cli, fake: MakeRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = fake()
     plan = ("--data-dir", "/plan")
@@ -82,12 +76,9 @@ def test_data_of_a_task_is_where_its_command_has_it_or_the_plan_or_the_machines_
         assert runs.requests[-1].data_dir == where
 
 
-def test_what_came_of_tasks_is_imported_and_shown(
-    tfbench: Cli, planned: str, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = Store(Path("mlruns"))
+def test_what_came_of_tasks_is_imported_and_shown(tfbench: Cli, planned: str, store: Store) -> None:
     there = Store(Path("nodes"))
-    plan, _ = read_sweep(home, planned)
+    plan, _ = read_sweep(store, planned)
     for each in find_task(plan, 0).runs:
         write_journal(
             there,
@@ -97,11 +88,11 @@ def test_what_came_of_tasks_is_imported_and_shown(
     write_journal(
         there, build_planned_result(plan, each, 100.0), without=("exit",)
     )  # it is still made
-    make_database(home)
+    make_database(store)
     done = tfbench("import", *map(str, there.journals.glob("*.jsonl")))
     assert done.exit_code == 0, done.stderr
-    assert len(home.run_ids()) == 4
-    rows = json.loads(tfbench("compare", "--sweep", planned, "--format", "json").stdout)["rows"]
+    assert len(store.run_ids()) == 4
+    rows = json_of(tfbench, "compare", "--sweep", planned)["rows"]
     assert [[entry["status"] for entry in row["entries"]] for row in rows] == [
         ["FINISHED"] * 2,
         ["MISSING"] * 2,
@@ -109,15 +100,17 @@ def test_what_came_of_tasks_is_imported_and_shown(
 
 
 def test_a_cluster_that_is_not_there_leaves_no_sweep(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tfbench: Cli, in_tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     done = tfbench(*SWEEP, "--ray", "nowhere:1", "--no-mlflow")
     assert (done.exit_code, "Ray is not installed" in done.stderr) == (2, True), done.stderr
-    assert list_sweeps(Store(Path("mlruns"))) == []
+    assert list_sweeps(store) == []
 
 
-def test_a_sweep_with_a_time_budget_goes_on_where_it_was_begun(tfbench: Cli, fake: Fake) -> None:
+def test_a_sweep_with_a_time_budget_goes_on_where_it_was_begun(
+    tfbench: Cli, fake: MakeRuns
+) -> None:
     fake()
     assert tfbench(*SWEEP, "--time-budget", "5m", "--no-mlflow").exit_code == 0
     assert tfbench("sweep", "--resume", "@last", "--ray", "auto").exit_code == 2

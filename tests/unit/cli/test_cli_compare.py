@@ -4,16 +4,15 @@ Which runs it takes, which setup is the baseline, and what machines with prices 
 """
 
 import dataclasses
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import tfbench as from_python
 from builders import build_environment
 from journals import build_sized_result, write_journal
+from kinds import Cli
+from outcomes import json_of
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.records.machine import Gpu
 from tfbench.records.settings import MachineSettings
@@ -21,7 +20,6 @@ from tfbench.records.sweep import PlannedRunResult, Setup, list_planned_runs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log
 
-Cli = Callable[..., Any]
 SPEEDS = {"big": 4000.0, "small": 1000.0}
 ENVIRONMENTS = {
     "big": build_environment(
@@ -33,9 +31,8 @@ PRICES = "[machines.big]\nprice_per_hour = 3.6\n\n[machines.small]\nprice_per_ho
 
 
 @pytest.fixture
-def store(in_tmp_path: Path) -> Store:
+def two_recipes(in_tmp_path: Path, store: Store) -> Store:
     """Runs of two recipes: one of two batch sizes, and one that was stopped by an accuracy once."""
-    store = Store(Path("mlruns"))
     for index, recipe, training in (
         (0, "first", {}),
         (3, "first", {}),
@@ -56,22 +53,21 @@ def store(in_tmp_path: Path) -> Store:
 
 
 def test_runs_that_are_named_stand_side_by_side_whatever_their_recipes(
-    tfbench: Cli, store: Store
+    tfbench: Cli, two_recipes: Store
 ) -> None:
-    for which in (store.run_ids(), ["--all"]):
-        assert json.loads(tfbench("compare", *which, "--format", "json").stdout)["recipes"] == [
+    for which in (two_recipes.run_ids(), ["--all"]):
+        assert json_of(tfbench, "compare", *which)["recipes"] == [
             "first",
             "second",
         ]
         assert tfbench("compare", *which).exit_code == 0
-    first = json.loads(tfbench("compare", "--all", "--recipe", "first", "--format", "json").stdout)
+    first = json_of(tfbench, "compare", "--all", "--recipe", "first")
     assert first["recipes"] == ["first"]
 
 
 def test_others_are_held_against_the_setup_that_was_measured_first(
-    tfbench: Cli, in_tmp_path: Path
+    tfbench: Cli, in_tmp_path: Path, store: Store
 ) -> None:
-    store = Store(Path("mlruns"))
     for run_id, index, created in (
         ("f" * 32, 0, 1.0),
         ("0" * 32, 3, 2.0),
@@ -79,15 +75,14 @@ def test_others_are_held_against_the_setup_that_was_measured_first(
         result = build_sized_result(index)
         request = dataclasses.replace(result.request, run_id=run_id, created=created)
         write_journal(store, dataclasses.replace(result, request=request))
-    assert (
-        json.loads(tfbench("compare", "--all", "--format", "json").stdout)["baseline"]
-        == "one_device cpu:0"
-    )
-    document = json.loads(tfbench("compare", "0" * 32, "f" * 32, "--format", "json").stdout)
+    assert json_of(tfbench, "compare", "--all")["baseline"] == "one_device cpu:0"
+    document = json_of(tfbench, "compare", "0" * 32, "f" * 32)
     assert document["baseline"] == "mirrored cpu:0"  # the user's order
 
 
-def test_all_runs_of_several_recipes_have_a_table_a_recipe(tfbench: Cli, store: Store) -> None:
+def test_all_runs_of_several_recipes_have_a_table_a_recipe(
+    tfbench: Cli, two_recipes: Store
+) -> None:
     lines = tfbench("compare", "--all", "--baseline", "one_device cpu:0").stdout.splitlines()
     assert [line for line in lines if line in ("first", "second")] == ["first", "second"]
 
@@ -99,12 +94,11 @@ def priced(settings: Path) -> None:
 
 
 @pytest.fixture
-def machines(priced: None) -> None:
+def machines(priced: None, store: Store) -> None:
     """Writes runs of one setup on two machines, one of them four times as fast.
 
     They stand in the store as after an import.
     """
-    store = Store(Path("mlruns"))
     plan = build_plan(setups=TWO_SETUPS[:1], num_rounds=3)
     for place, (host, speed) in enumerate(SPEEDS.items()):
         for planned in list_planned_runs(plan):
@@ -119,7 +113,7 @@ def machines(priced: None) -> None:
 
 
 def test_json_and_python_have_the_same_of_machines(tfbench: Cli, machines: None) -> None:
-    document = json.loads(tfbench("compare", "--all", "--format", "json").stdout)
+    document = json_of(tfbench, "compare", "--all")
     setups = document["machines"]
     assert [(one["machine"], one["price_per_hour"]) for one in setups] == [
         ("big", 3.6),
@@ -133,9 +127,10 @@ def test_json_and_python_have_the_same_of_machines(tfbench: Cli, machines: None)
     assert not any("Cheapest" in text for text in from_python.compare(store="mlruns").verdict)
 
 
-def test_a_sweep_whose_setups_name_machines_compares_these(tfbench: Cli, priced: None) -> None:
+def test_a_sweep_whose_setups_name_machines_compares_these(
+    tfbench: Cli, priced: None, store: Store
+) -> None:
     setups = tuple(Setup(strategy="default", devices=("cpu:0",), machine=host) for host in SPEEDS)
-    store = Store(Path("mlruns"))
     plan = build_plan(setups=setups, num_rounds=3)
     with new_log(store, plan) as log:
         for planned in list_planned_runs(plan):
@@ -148,7 +143,7 @@ def test_a_sweep_whose_setups_name_machines_compares_these(tfbench: Cli, priced:
                     number=planned.number, outcome="FINISHED", run_id=result.request.run_id
                 )
             )
-    document = json.loads(tfbench("compare", "--sweep", "abc", "--format", "json").stdout)
+    document = json_of(tfbench, "compare", "--sweep", "abc")
     small = document["rows"][0]["entries"][1]
     assert (small["setup"], small["machine"], small["unequal"]) == (
         "default cpu:0 @small",

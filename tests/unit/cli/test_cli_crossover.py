@@ -3,21 +3,16 @@
 Values are added where the faster setup changes.
 """
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from searches import KEY, SETUPS, PlantedRuns
+from kinds import Cli
+from outcomes import json_of
+from searches import KEY, SETUPS, MakeRuns
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import list_planned_runs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 
-Cli = Callable[..., Any]
-MakeRuns = Callable[..., PlantedRuns]
 TRUTH = 2000 / 3  # where the planted costs of both setups are equal
 RECIPE = ("mnist_mlp", "--data", "synthetic")
 SEARCH = ("crossover", *RECIPE, "--vary", f"{KEY}=1..4096", "--between", *SETUPS, "--repeats", "2")
@@ -35,14 +30,9 @@ AS_SWEEP = (
 )
 
 
-def read(done: Any, exit_code: int = 0) -> Any:
-    assert done.exit_code == exit_code, done.stderr
-    return json.loads(done.stdout)
-
-
 def test_the_planted_crossover_is_found(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
-    found = read(tfbench(*SEARCH, "--format", "json"))
+    found = json_of(tfbench, *SEARCH)
     (crossing,) = found["crossings"]
     assert (found["key"], found["complete"], found["setups"]) == (KEY, True, list(SETUPS))
     assert crossing["low"] <= TRUTH <= crossing["high"] and crossing["second_leads_above"]
@@ -58,44 +48,41 @@ def test_the_planted_crossover_is_found(tfbench: Cli, fake: MakeRuns) -> None:
     crossing, best = (" ".join(text.split()) for text in verdict.split("\n- ", 2)[:2])
     assert "overtakes" in crossing and best.startswith("Use ")
     assert (
-        crossing.removeprefix("- ")
-        == read(tfbench("compare", "--sweep", "@last", "--format", "json"))["verdict"][0]
+        crossing.removeprefix("- ") == json_of(tfbench, "compare", "--sweep", "@last")["verdict"][0]
     )
 
 
 def test_a_sweep_that_refines_makes_the_same_runs(tfbench: Cli, fake: MakeRuns) -> None:
-    values = [
-        point["value"]
-        for point in read((fake(), tfbench(*SEARCH, "--format", "json"))[1])["points"]
-    ]
     fake()
-    swept = read(tfbench(*AS_SWEEP, "--refine", "10", "--format", "json"))
+    values = [point["value"] for point in json_of(tfbench, *SEARCH)["points"]]
+    fake()
+    swept = json_of(tfbench, *AS_SWEEP, "--refine", "10")
     assert [row["global_batch_size"] for row in swept["rows"]] == values
-    few = read(tfbench(*AS_SWEEP, "--refine", "2", "--format", "json"))
+    few = json_of(tfbench, *AS_SWEEP, "--refine", "2")
     assert len(few["rows"]) == 5 + 2
     on_machines = tfbench("sweep", "--resume", "@last", "--ray", "auto")
     assert (
         on_machines.exit_code,
         "--ray cannot resume a sweep with --refine" in on_machines.stderr,
     ) == (2, True)
-    assert len(read(tfbench(*AS_SWEEP, "--format", "json"))["rows"]) == 5
+    assert len(json_of(tfbench, *AS_SWEEP)["rows"]) == 5
 
 
 def test_values_may_be_listed_and_all_items_of_a_list_are_set(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
     vary = ("--vary", "model.hidden_units=16..64", "--repeats", "2")
-    found = read(tfbench("crossover", *RECIPE, *vary, "--between", *SETUPS, "--format", "json"))
+    found = json_of(tfbench, "crossover", *RECIPE, *vary, "--between", *SETUPS)
     assert [point["value"] for point in found["points"]] == [16, 23, 32, 45, 64]
     sizes = [tuple(to_tables(request.recipe)["model"]["hidden_units"]) for request in runs.requests]
     assert set(sizes) == {(value, value) for value in (16, 23, 32, 45, 64)}
     vary = ("--vary", f"{KEY}=256,1024", "--refine", "1")
-    found = read(tfbench("crossover", *RECIPE, *vary, "--between", *SETUPS, "--format", "json"))
+    found = json_of(tfbench, "crossover", *RECIPE, *vary, "--between", *SETUPS)
     assert [point["value"] for point in found["points"]] == [256, 512, 1024]
 
 
 def test_a_size_that_fails_bounds_the_range(tfbench: Cli, fake: MakeRuns) -> None:
     fake(lambda batch, strategy: "FAILED" if batch > 900 and strategy == "mirrored" else None)
-    found = read(tfbench(*SEARCH, "--format", "json"))
+    found = json_of(tfbench, *SEARCH)
     assert (
         800 < found["largest_fit"] <= 900 < min(failure["value"] for failure in found["failures"])
     )
@@ -105,26 +92,25 @@ def test_a_size_that_fails_bounds_the_range(tfbench: Cli, fake: MakeRuns) -> Non
 
 def test_where_nothing_can_be_measured_the_command_fails(tfbench: Cli, fake: MakeRuns) -> None:
     fake(lambda batch, strategy: "FAILED")
-    found = read(tfbench(*SEARCH, "--format", "json"), exit_code=1)
+    found = json_of(tfbench, *SEARCH, exit_code=1)
     assert (found["points"], found["crossings"], len(found["failures"])) == ([], [], 5)
     fake(lambda batch, strategy: "FAILED" if strategy == "mirrored" else None)
-    assert (read(tfbench(*SEARCH, "--format", "json"), exit_code=1)["points"]) == []
+    assert json_of(tfbench, *SEARCH, exit_code=1)["points"] == []
 
 
 @pytest.mark.parametrize("num_made", [3, 22, 27])  # in the grid, and among what is added
 def test_one_that_was_stopped_is_resumed_to_the_same_end(
-    tfbench: Cli, fake: MakeRuns, monkeypatch: pytest.MonkeyPatch, num_made: int
+    tfbench: Cli, fake: MakeRuns, store: Store, monkeypatch: pytest.MonkeyPatch, num_made: int
 ) -> None:
     monkeypatch.setattr("platform.node", lambda: "bench")  # of which these runs are
     fake()
-    whole = read(tfbench(*SEARCH, "--format", "json"))
+    whole = json_of(tfbench, *SEARCH)
     runs = fake(lambda batch, strategy: "STOPPED" if len(runs.requests) == num_made else None)
-    stopped = read(tfbench(*SEARCH, "--format", "json"), exit_code=130)
+    stopped = json_of(tfbench, *SEARCH, exit_code=130)
     assert not stopped["complete"]
-    store = Store(Path("mlruns"))
     plan, results = read_sweep(store, stopped["id"])
     assert len(results) == num_made - 1 < len(list_planned_runs(plan))
-    swept = read(tfbench("sweep", "--resume", "@last", "--format", "json"))
+    swept = json_of(tfbench, "sweep", "--resume", "@last")
     assert (swept["num_left"], swept["num_failed"]) == (0, 0)
     assert [row["global_batch_size"] for row in swept["rows"]] == [
         point["value"] for point in whole["points"]

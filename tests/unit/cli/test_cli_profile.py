@@ -1,12 +1,11 @@
 """`tfbench profile`: which profiles it makes, what it shows of them, and what it rejects."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kinds import Cli
 from profile_runs import KILLED, build_profile_run
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError
@@ -15,7 +14,6 @@ from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs.run import Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
 
-Cli = Callable[..., Any]
 TRACKED = TrackedRun(tracking_uri="sqlite:////mlruns/mlflow.db", experiment_id="1", run_id="m1")
 
 
@@ -26,9 +24,9 @@ class Profiles:
     """
 
     def __init__(self) -> None:
-        self.requests: list[RunRequest] = []
-        self.limits: list[RunLimits] = []
-        self.fates: dict[str, Any] = {}
+        self.requests = []
+        self.limits = []
+        self.fates = {}
 
     @property
     def kinds(self) -> list[str]:
@@ -106,7 +104,7 @@ def test_json_is_one_document_with_null_for_what_was_not_asked_for(
     tfbench: Cli, profiles: Profiles
 ) -> None:
     done = profile(tfbench, "--trace", "--format", "json")
-    document = json.loads(done.stdout)
+    document = done.document
     assert list(document) == ["format_version", "profile", "trace"]
     assert document["profile"]["step"]["bottleneck"]["name"] == "backward of pool"
     assert document["profile"]["mlflow"]["run_id"] == "m1"
@@ -120,7 +118,7 @@ def test_a_rejected_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> Non
     profiles.fates["step"] = DeviceError("a profile is of the step of one replica.")
     done = profile(tfbench, "--trace", "--format", "json")
     assert (done.exit_code, profiles.kinds) == (2, ["step"])
-    assert "a profile is of the step of one replica." in json.loads(done.stdout)["error"]["message"]
+    assert "a profile is of the step of one replica." in done.document["error"]["message"]
 
 
 def test_a_rejection_after_the_first_profile_costs_only_its_own(
@@ -129,7 +127,7 @@ def test_a_rejection_after_the_first_profile_costs_only_its_own(
     profiles.fates["trace"] = DeviceError("no profiler.")
     done = profile(tfbench, "--trace", "--format", "json")
     assert (done.exit_code, profiles.kinds) == (1, ["step", "trace"])
-    document = json.loads(done.stdout)
+    document = done.document
     assert [name for name, value in document.items() if value] == ["format_version", "profile"]
     assert done.stderr.endswith("Error: no trace: no profiler.\n")
 

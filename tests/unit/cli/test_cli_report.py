@@ -1,14 +1,14 @@
 """`tfbench report`: what it takes, what it writes and what it refuses to."""
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from builders import build_environment
 from journals import build_sized_result, write_journal
+from kinds import Cli
+from outcomes import shown_by
 from sweeps import TWO_SETUPS, build_plan, write_sweep
 from tfbench.records.sweep import PlannedRun
 from tfbench.store.store import Store
@@ -16,7 +16,6 @@ from tfbench.sweeps import report_contents
 from tfbench.sweeps.comparison import compare_stored
 from tfbench.sweeps.report_contents import gather_contents
 
-Cli = Callable[..., Any]
 PLOTS = ["samples_per_second.png", "speedup.png"]
 
 
@@ -28,13 +27,11 @@ def speed_of(planned: PlannedRun) -> float | str:
 
 
 @pytest.fixture
-def store(in_tmp_path: Path) -> Store:
+def swept(in_tmp_path: Path, store: Store) -> None:
     """The store in the current folder, with a sweep in it."""
-    store = Store(Path("mlruns"))
     write_sweep(
         store, build_plan(sweep_id="5eed", argv=("sweep", "test.toml", "--repeats", "2")), speed_of
     )
-    return store
 
 
 @pytest.fixture
@@ -44,11 +41,10 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_contents, "accuracy_by_time", lambda *_: None)
 
 
-def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> None:
-    done = tfbench("report", "--sweep", "@last", "--plots", "plots")
-    assert (done.exit_code, done.stderr) == (0, "")
+def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, swept: None) -> None:
+    shown = shown_by(tfbench("report", "--sweep", "@last", "--plots", "plots"))
     text = Path("tfbench-report.html").read_text()
-    assert done.stdout.splitlines()[0].startswith("tfbench-report.html: report on 6 runs, ")
+    assert shown.splitlines()[0].startswith("tfbench-report.html: report on 6 runs, ")
     names = [*PLOTS, "accuracy_by_time.png"]
     assert sorted(path.name for path in Path("plots").iterdir()) == sorted(names)
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in Path("plots").iterdir())
@@ -58,7 +54,7 @@ def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> N
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: Store) -> None:
+def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, swept: None) -> None:
     arguments = ("report", "--sweep", "5e", "-o", "r.html")
     assert [tfbench(*arguments).exit_code for _ in range(2)] == [0, 0]
     Path("r.html").write_text("<html>my own page</html>")
@@ -67,20 +63,20 @@ def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: S
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("store", [("--store", "runs"), ("--store=runs",), ()])
+@pytest.mark.parametrize("options", [("--store", "runs"), ("--store=runs",), ()])
 def test_a_report_is_made_again_from_the_store_of_its_sweep(
-    in_tmp_path: Path, store: tuple[str, ...]
+    in_tmp_path: Path, store: Store, options: tuple[str, ...]
 ) -> None:
-    plan = build_plan(argv=("sweep", *store, "--quick"))
-    write_sweep(Store(Path("mlruns")), plan, lambda planned: 100.0)
-    found = compare_stored(Store(Path("mlruns")))
-    contents = gather_contents(Store(Path("mlruns")), found, plan, created=1.0)
-    assert contents.commands[-1] == " ".join(("tfbench report --sweep @last", *store))
+    plan = build_plan(argv=("sweep", *options, "--quick"))
+    write_sweep(store, plan, lambda planned: 100.0)
+    contents = gather_contents(store, compare_stored(store), plan, created=1.0)
+    assert contents.commands[-1] == " ".join(("tfbench report --sweep @last", *options))
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_any_runs_make_a_report_with_the_commands_that_made_them(in_tmp_path: Path) -> None:
-    store = Store(Path("mlruns"))
+def test_any_runs_make_a_report_with_the_commands_that_made_them(
+    in_tmp_path: Path, store: Store
+) -> None:
     for index in (0, 2, 6):
         environment = build_environment(keras="3.13.0" if index == 6 else "3.12.0")
         result = build_sized_result(index, environment=environment)
@@ -98,10 +94,10 @@ def test_any_runs_make_a_report_with_the_commands_that_made_them(in_tmp_path: Pa
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_sweep_of_which_nothing_was_measured_makes_a_report(
-    tfbench: Cli, in_tmp_path: Path
+    tfbench: Cli, in_tmp_path: Path, store: Store
 ) -> None:
     write_sweep(
-        Store(Path("mlruns")),
+        store,
         build_plan(setups=TWO_SETUPS[:1]),
         lambda planned: "timed out: it took longer",
     )

@@ -5,17 +5,17 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from journals import build_sized_result, hold, write_journal
+from kinds import Cli, Fields
+from outcomes import json_of, shown_by
 from sweeps import build_plan, write_sweep
 from tfbench import api
 from tfbench.records.sweep import list_planned_runs
 from tfbench.store.store import Store
 
-Cli = Callable[..., Any]
 OLD = 1_600_000_000.0
 
 
@@ -40,12 +40,11 @@ def write_run(
 
 
 @pytest.fixture
-def store(in_tmp_path: Path) -> Store:
+def store(in_tmp_path: Path, store: Store) -> Store:
     """Returns a store with runs in every state, two repeats, and a sweep.
 
     The states are finished, killed, under way and unreadable.
     """
-    store = Store(Path("mlruns"))
     write_run(store, 1, created=OLD, tags={})
     for index in (2, 3):
         write_run(
@@ -62,16 +61,14 @@ def store(in_tmp_path: Path) -> Store:
     return store
 
 
-def read(done: Any) -> list[dict[str, Any]]:
-    assert (done.exit_code, done.stderr) == (0, "")
-    document = json.loads(done.stdout)
-    assert document["format_version"] == 1
-    entries: list[dict[str, Any]] = document["runs"]
-    return entries
+def read(tfbench: Cli, *options: str) -> list[Fields]:
+    done = tfbench("runs", "--format", "json", *options)
+    assert (done.exit_code, done.stderr, done.document["format_version"]) == (0, "", 1)
+    return done.document["runs"]
 
 
 def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
-    entries = read(tfbench("runs", "--format", "json"))
+    entries = read(tfbench)
     plan = build_plan(num_rounds=1)
     found = [(entry["kind"], entry["id"], entry["num_runs"], entry["status"]) for entry in entries]
     assert found == [
@@ -92,14 +89,10 @@ def test_a_sweep_without_all_of_its_runs_is_incomplete(tfbench: Cli, store: Stor
     path = store.root / "sweeps" / f"{build_plan().sweep_id}.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"results": record["results"][:1]}))
-    (sweep,) = (
-        entry for entry in read(tfbench("runs", "--format", "json")) if entry["kind"] == "sweep"
-    )
+    sweep = read(tfbench)[0]
     assert (sweep["status"], sweep["reason"], sweep["num_runs"]) == ("INCOMPLETE", "3 not made", 1)
     path.write_text("nothing\n")
-    (sweep,) = (
-        entry for entry in read(tfbench("runs", "--format", "json")) if entry["kind"] == "sweep"
-    )
+    (sweep,) = (entry for entry in read(tfbench) if entry["kind"] == "sweep")
     assert (sweep["status"], sweep["num_runs"]) == ("UNREADABLE", 0)
 
 
@@ -107,18 +100,16 @@ def test_a_run_that_a_sweep_is_making_is_no_entry_of_its_own(tfbench: Cli, store
     tags = {"tfbench.sweep": build_plan().sweep_id}
     write_run(store, 10, created=OLD, tags=tags, without=("exit", "finished"), at=hold)
     write_run(store, 11, created=OLD, tags=tags, without=("exit", "finished"))
-    entries = read(tfbench("runs", "--format", "json"))
+    entries = read(tfbench)
     assert [(entry["kind"], entry["status"]) for entry in entries if entry["id"][0] in "ab"] == [
         ("sweep", "RUNNING")
     ]
 
 
 def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Store) -> None:
-    assert read(tfbench("runs", "--format", "json", "--recipe", "nothing")) == []
-    assert [
-        entry["id"] for entry in read(tfbench("runs", "--format", "json", "--status", "killed"))
-    ] == ["6" * 32]
-    assert len(read(tfbench("runs", "--format", "json", "--limit", "2"))) == 2
+    assert read(tfbench, "--recipe", "nothing") == []
+    assert [entry["id"] for entry in read(tfbench, "--status", "killed")] == ["6" * 32]
+    assert len(read(tfbench, "--limit", "2")) == 2
     done = tfbench("runs", "--limit", "2")
     assert done.stdout.splitlines()[-1] == "and 4 more: --limit 6 shows them."
 
@@ -127,21 +118,19 @@ def test_a_run_is_listed_with_what_was_set_for_it(tfbench: Cli, in_tmp_path: Pat
     result = build_sized_result(1)
     request = dataclasses.replace(result.request, overrides=("training.global_batch_size",))
     write_journal(Store(Path("mlruns")), dataclasses.replace(result, request=request))
-    (entry,) = read(tfbench("runs", "--format", "json"))
+    (entry,) = read(tfbench)
     assert entry["changes"] == [f"global_batch_size={request.recipe.training.global_batch_size}"]
     assert entry["changes"][0] in tfbench("runs").stdout
 
 
 def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:
-    done = tfbench("runs", "1111")
-    assert (done.exit_code, done.stderr) == (0, "")
-    head, end = done.stdout.split("\nFINISHED")
+    head, end = shown_by(tfbench("runs", "1111")).split("\nFINISHED")
     assert "1" * 32 in head and "epoch  samples/s" in head
     assert re.search(r"\nSettings, as read back\n.*\n *compiler +graph", end, re.DOTALL)
     assert (
         "\nstep_time_median_seconds  " in end and "  Journal     mlruns/journals/" + "1" * 32 in end
     )
-    document = json.loads(tfbench("runs", "1111", "--format", "json").stdout)
+    document = json_of(tfbench, "runs", "1111")
     assert (document["id"], document["status"]) == ("1" * 32, "FINISHED")
     assert api.read_run("1111", store=store.root).document() == document
 
@@ -153,18 +142,17 @@ def test_one_run_has_the_status_that_it_has_in_the_list(tfbench: Cli, store: Sto
     assert "\nRUNNING\n" in going_on and "not there before its end" in going_on
     assert "tfbench recover" not in going_on and "--resume" not in going_on
     for run_id, status in (("6666", "KILLED"), ("7777", "RUNNING")):
-        assert json.loads(tfbench("runs", run_id, "--format", "json").stdout)["status"] == status
+        assert json_of(tfbench, "runs", run_id)["status"] == status
 
 
 def test_the_id_of_several_runs_shows_them_side_by_side(tfbench: Cli, store: Store) -> None:
     sweep_id = build_plan().sweep_id
     for token, ids in ((sweep_id, []), ("fade", ["2" * 32])):
-        done = tfbench("runs", token)
-        assert (done.exit_code, done.stderr) == (0, "")
-        assert done.stdout.startswith(tfbench("compare", token).stdout)
-        assert all(f"\n  {run_id}  " in done.stdout for run_id in ids)
-        document = json.loads(tfbench("runs", token, "--format", "json").stdout)
-        assert document == json.loads(tfbench("compare", token, "--format", "json").stdout)
+        shown = shown_by(tfbench("runs", token))
+        assert shown.startswith(tfbench("compare", token).stdout)
+        assert all(f"\n  {run_id}  " in shown for run_id in ids)
+        document = json_of(tfbench, "runs", token)
+        assert document == json_of(tfbench, "compare", token)
     assert "not in store" in tfbench("runs", "nothing").stderr
 
 

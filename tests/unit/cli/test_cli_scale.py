@@ -1,13 +1,12 @@
 """`tfbench scale`: what it plans, what it makes and what it shows."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from searches import PlantedRuns
+from kinds import Cli
+from outcomes import json_of, shown_by
+from searches import MakeRuns
 from tfbench.errors import DeviceError
 from tfbench.machine import devices
 from tfbench.store.store import Store
@@ -15,18 +14,16 @@ from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import plan
 from tfbench.sweeps.plan import choose_kind
 
-Cli = Callable[..., Any]
-MakeRuns = Callable[..., PlantedRuns]
 SCALE = ("scale", "mnist_mlp", "--data", "synthetic")
 
 
 def test_strong_scaling_divides_one_batch_and_is_a_sweep(
-    tfbench: Cli, fake: MakeRuns, monkeypatch: pytest.MonkeyPatch
+    tfbench: Cli, fake: MakeRuns, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = fake()
     monkeypatch.setattr(devices, "count_gpus", lambda *backend: 2)
-    done = tfbench(*SCALE, "--replicas", "1,2")
-    assert (done.exit_code, done.stderr, len(runs.requests)) == (0, "", 6)
+    shown = shown_by(tfbench(*SCALE, "--replicas", "1,2"))
+    assert len(runs.requests) == 6
     assert {request.recipe.training.global_batch_size for request in runs.requests} == {100}
     assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
     assert [request.tags["tfbench.setup"] for request in runs.requests[:3]] == [
@@ -34,8 +31,8 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(
         "mirrored gpu:0,gpu:1",  # the setups take turns at being first
     ]
     again = tfbench("compare", "--sweep", "@last")
-    assert again.exit_code == 0 and again.stdout in done.stdout
-    plan, _ = read_sweep(Store(Path("mlruns")), runs.requests[0].tags["tfbench.sweep"])
+    assert again.exit_code == 0 and again.stdout in shown
+    plan, _ = read_sweep(store, runs.requests[0].tags["tfbench.sweep"])
     assert (plan.per_replica_batch_size, plan.scaling_modes) == (None, ("data",))
 
 
@@ -52,12 +49,10 @@ def test_each_replica_or_all_of_them_get_the_batch(
 ) -> None:
     runs = fake()
     secret = ("--set", 'recipe.source="http://me:secret@here"')
-    done = tfbench(
-        *SCALE, "--replicas", "3,2", "--devices", "cpu", "--repeats", "1", *options.split(), *secret
-    )
-    assert (done.exit_code, done.stderr) == (0, "")
+    arguments = ("--replicas", "3,2", "--devices", "cpu", "--repeats", "1", *options.split())
+    shown = shown_by(tfbench(*SCALE, *arguments, *secret))
     assert [request.recipe.training.global_batch_size for request in runs.requests] == batches
-    assert "Not comparable" not in done.stdout
+    assert "Not comparable" not in shown
     assert {(*request.argv[:3], request.argv[-1]) for request in runs.requests} == {
         ("scale", "mnist_mlp", "--data", 'recipe.source="http://me:***@here"')
     }
@@ -67,9 +62,9 @@ def test_a_number_that_fails_is_a_result_and_the_document_has_all(
     tfbench: Cli, fake: MakeRuns
 ) -> None:
     fake(lambda batch, strategy: "FAILED" if batch == 400 else None)
-    done = tfbench(*SCALE, "--replicas", "1,2,4", "--devices", "cpu", "--weak", "--format", "json")
-    document = json.loads(done.stdout)
-    assert (done.exit_code, document["num_failed"], document["scaling"]["kind"]) == (1, 1, "weak")
+    arguments = ("--replicas", "1,2,4", "--devices", "cpu", "--weak")
+    document = json_of(tfbench, *SCALE, *arguments, exit_code=1)
+    assert (document["num_failed"], document["scaling"]["kind"]) == (1, "weak")
     assert [point["num_replicas"] for point in document["scaling"]["points"]] == [1, 2]
     assert [entry["reason"] for entry in document["rows"][0]["entries"]] == [
         "",
@@ -115,14 +110,13 @@ def test_each_mode_has_a_setup_at_each_number_of_devices(
         "--repeats",
         "1",
     )
-    done = tfbench(*SCALE, *arguments)
-    assert (done.exit_code, done.stderr) == (0, "")
+    shown = shown_by(tfbench(*SCALE, *arguments))
     assert [request.tags["tfbench.setup"] for request in runs.requests] == [
         "default cpu:0 backend=jax",
         "mirrored cpu:0,cpu:1 backend=jax",
         "hybrid cpu:0,cpu:1 backend=jax",
     ]
-    assert "- 2 devices (hybrid) are not judged" in done.stdout
+    assert "- 2 devices (hybrid) are not judged" in shown
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 import json
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Cli = Callable[..., Any]
-Child = Callable[..., list[dict[str, Any]]]
+from kinds import Child, Cli, Fields
+from outcomes import json_of, shown_by
 
 # What the process that builds the network of mnist_hidden100_mlp says, but for its rows.
 SUMS = {
@@ -37,7 +36,7 @@ def anywhere(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def asked(child: Child) -> list[dict[str, Any]]:
+def asked(child: Child) -> list[Fields]:
     """Stands in for the process that builds the network; holds what that is called with."""
     return child({"layers": [DENSE], **SUMS})
 
@@ -46,15 +45,16 @@ def test_show_prints_layers_and_sums_below_what_the_recipe_is(
     tfbench: Cli, asked: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    done = tfbench("show", "mnist_hidden100_mlp", "--set", "training.global_batch_size=10")
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[0].endswith("(mnist_hidden100_mlp)")
+    shown = shown_by(
+        tfbench("show", "mnist_hidden100_mlp", "--set", "training.global_batch_size=10")
+    )
+    assert shown.splitlines()[0].endswith("(mnist_hidden100_mlp)")
     assert (
         "\n  data        mnist: samples of 28x28x1, values 0 to 1, 10 classes; 60,000 to train,"
-        in done.stdout
+        in shown
     )
-    assert ["dense", "100", "100", "28x28x1"] in [line.split() for line in done.stdout.splitlines()]
-    assert done.stdout.endswith("  step        3.196 MFLOP (training x 10 samples)\n")
+    assert ["dense", "100", "100", "28x28x1"] in [line.split() for line in shown.splitlines()]
+    assert shown.endswith("  step        3.196 MFLOP (training x 10 samples)\n")
 
 
 def test_the_process_that_is_asked_gets_the_recipe_as_resolved_and_no_gpu(
@@ -70,7 +70,7 @@ def test_the_process_that_is_asked_gets_the_recipe_as_resolved_and_no_gpu(
 
 
 def test_show_gives_the_layers_and_the_recipe_as_json(tfbench: Cli, asked: list[Any]) -> None:
-    shown = json.loads(tfbench("show", "mnist_cnn", "--format", "json").stdout)
+    shown = json_of(tfbench, "show", "mnist_cnn")
     assert shown.items() >= (SUMS | {"name": "mnist_cnn"}).items()
     assert shown["layers"][0].items() >= DENSE.items()
     assert shown["recipe"]["reference"][0]["curve"]["val_accuracy"][11] == 0.8356

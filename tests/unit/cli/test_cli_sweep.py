@@ -1,35 +1,31 @@
 """`tfbench sweep`: what it plans, what it makes, what it shows, and what it rejects."""
 
-import json
 import re
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from searches import KEY, PlantedRuns
+from kinds import Cli
+from outcomes import json_of, rejection_of, shown_by
+from searches import KEY, MakeRuns
 from tfbench.errors import Notice
 from tfbench.sweeps import plan
 
-Cli = Callable[..., Any]
-Fake = Callable[..., PlantedRuns]
 SETUPS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
 SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *SETUPS)
 
 
-def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: Fake) -> None:
+def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
-    done = tfbench(*SWEEP, "--repeats", "2")
-    assert (done.exit_code, done.stderr) == (0, "")
+    shown = shown_by(tfbench(*SWEEP, "--repeats", "2"))
     assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
     rounds = [
         (request.tags["tfbench.round"], request.recipe.measurement.checks)
         for request in runs.requests
     ]
     assert set(rounds) == {("1", True), ("2", False)}
-    lines = done.stdout.splitlines()
+    lines = shown.splitlines()
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
     assert lines[0] == f"Sweep {sweep_id} of mnist_mlp"
     assert "  runs        2 configurations x 2 setups x 2 rounds = 8 runs" in lines
@@ -41,7 +37,7 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: F
 
 
 def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
-    tfbench: Cli, fake: Fake
+    tfbench: Cli, fake: MakeRuns
 ) -> None:
     runs = fake()
     budget = (*SWEEP, "--time-budget", "1s")
@@ -49,11 +45,10 @@ def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
     assert (done.exit_code, len(runs.requests), len(done.stderr.splitlines())) == (1, 0, 1)
     assert "Verdict" not in done.stdout
     assert tfbench("sweep", "--resume", "@last").exit_code == 1
-    done = tfbench(*budget, "--format", "json")
-    assert (done.exit_code, json.loads(done.stdout)["num_left"]) == (1, 12)
+    assert json_of(tfbench, *budget, exit_code=1)["num_left"] == 12
 
 
-def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Fake) -> None:
+def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
     done = tfbench("sweep", "--quick")
     assert done.exit_code == 0
@@ -67,7 +62,7 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Fake) -> No
     assert "Before you decide, repeat the command with --repeats 6 --seconds 5." in done.stdout
 
 
-def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Fake) -> None:
+def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
     arguments = (
         "--vary",
@@ -148,13 +143,13 @@ def test_one_setup_is_said_to_compare_nothing(
     assert "There is only one setup, so nothing is compared." in done.stdout
 
 
-def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Fake) -> None:
+def test_json_is_one_document_on_stdout(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake(lambda batch, strategy: "FAILED" if (batch, strategy) == (64, "mirrored") else None)
     done = tfbench(*SWEEP, "--full", "--repeats", "2", "--format", "json")
     assert done.exit_code == 1 and not any(
         request.recipe.measurement.is_limited for request in runs.requests
     )
-    document = json.loads(done.stdout)
+    document = done.document
     assert (document["num_runs"], document["num_left"], document["num_failed"]) == (8, 0, 1)
     outcomes = [[entry["status"] for entry in row["entries"]] for row in document["rows"]]
     assert outcomes == [["FINISHED", "FINISHED"], ["FINISHED", "FAILED"]]
@@ -165,7 +160,7 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Fake) -> None:
 
 
 def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
-    tfbench: Cli, fake: Fake
+    tfbench: Cli, fake: MakeRuns
 ) -> None:
     uri = "http://bench:5000"
     fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
@@ -195,7 +190,7 @@ def test_code_at_any_point_is_allowed_by_the_user(
     )
 
 
-def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Fake) -> None:
+def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP)
     (record,) = Path("mlruns/sweeps").glob("*.json")
@@ -204,9 +199,8 @@ def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: 
     )
     num_runs = len(runs.requests)
     for options in ((), ("--dry-run",)):
-        done = tfbench("sweep", "--resume", "@last", *options)
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert "model.name: os:system is code from outside of tfbench" in done.stderr
+        message = rejection_of(tfbench("sweep", "--resume", "@last", *options))
+        assert "model.name: os:system is code from outside of tfbench" in message
     assert len(runs.requests) == num_runs
 
 
@@ -225,12 +219,11 @@ def test_a_gpu_that_no_setup_is_planned_for_is_told_of_first_and_on_stderr(
         assert done.stderr.startswith("Warning: a GPU is not used: no driver.\n")
 
 
-def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Fake) -> None:
+def test_a_setup_is_run_against_itself(tfbench: Cli, fake: MakeRuns) -> None:
     fake()
-    options = ("--vary", f"{KEY}=32,64", *SETUPS[:2], "--aa", "--repeats", "2", "--format", "json")
-    done = tfbench("sweep", "mnist_mlp", "--data", "synthetic", *options)
-    found = json.loads(done.stdout)
-    assert (done.exit_code, found["num_runs"], len(found["rows"])) == (0, 8, 2)
+    options = ("--vary", f"{KEY}=32,64", *SETUPS[:2], "--aa", "--repeats", "2")
+    found = json_of(tfbench, "sweep", "mnist_mlp", "--data", "synthetic", *options)
+    assert (found["num_runs"], len(found["rows"])) == (8, 2)
     for row in found["rows"]:
         once, again = row["entries"]
         assert again["setup"] == f"{once['setup']} again"
@@ -242,5 +235,5 @@ def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Fake) -> None:
     assert re.search(
         r" Such runs do not show differences below 0\.\d+ % at batch (32|64)\.", found["verdict"][0]
     )
-    again = json.loads(tfbench("compare", "--sweep", "@last", "--format", "json").stdout)
+    again = json_of(tfbench, "compare", "--sweep", "@last")
     assert again["rows"] == found["rows"]

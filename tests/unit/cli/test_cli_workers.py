@@ -1,18 +1,17 @@
 """Several workers on the command line of `tfbench run`."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from groups import start_fakes
+from kinds import Cli
+from outcomes import json_of
 from tfbench.errors import RecipeError
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
 
-Cli = Callable[..., Any]
 SECOND = ("--coordinator", "a:1", "--num-workers", "2", "--worker-index", "1")
 
 
@@ -36,7 +35,7 @@ def run(tfbench: Cli, in_tmp_path: Path) -> Cli:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
     """Notes what was to be measured, instead of measuring it."""
-    found: list[RunRequest] = []
+    found = []
 
     def execute(request: RunRequest, *rest: Any) -> None:
         found.append(request)
@@ -70,6 +69,6 @@ def test_another_worker_than_the_first_says_what_came_of_its_part(
     assert result.stdout.startswith(
         f"worker 1 of 2: {'FAILED: ' if code else 'FINISHED. Its journal: '}"
     )
-    document = json.loads(run(*SECOND, "--format", "json").stdout)
+    document = json_of(run, *SECOND, exit_code=code)
     assert (document["worker_index"], document["status"]) == (1, "FAILED" if code else "FINISHED")
     assert Path(document["journal"]).is_file()

@@ -5,18 +5,16 @@ The message names the fault.
 
 import shlex
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from journals import build_sized_result, write_journal
+from kinds import Cli
 from sweeps import build_plan, write_sweep
 from tfbench.runs import session
 from tfbench.store.store import Store
 
-Cli = Callable[..., Any]
 # runs of one network, at batch sizes 32 and 128
 FIRST = f"{9:032x}"
 SECOND = f"{12:032x}"
@@ -43,6 +41,8 @@ FILES = {
     "there.toml": "mine",
     "no_toml.toml": MINE.replace('"Mine"', '"Mine'),
     "page.html": "<html>my own page</html>",
+    "half.json": "{",
+    "nine.json": '{"format_version": 9}',
 }
 
 # A command without "tfbench", and words of the message.
@@ -83,6 +83,31 @@ REJECTED = {
     ),
     "run mine.toml --vary-seed": "--vary-seed needs --repeats or --until-precise",
     "run --resume @last --repeats 3": "--resume continues one run as it was: leave --repeats out.",
+    "check sine_lstm": "Compare with a baseline (--baseline FILE), or save one (--save FILE).",
+    "check sine_lstm --save a.json --allow-unequal": (
+        "--save compares nothing: leave --allow-unequal out"
+    ),
+    "check sine_lstm --save a.json --fail-above 1%": "leave --fail-above out",
+    "check sine_lstm --save a.json --repeats 1": (
+        "Invalid value for '--repeats': 1 is not in the range"
+    ),
+    "check sine_lstm --save no/a.json": (
+        "folder no is not there, or cannot be written to. Name a file"
+    ),
+    "check sine_lstm --save .": (
+        "--save .: it is a folder. Name a file, for example baseline.json."
+    ),
+    "check sine_lstm --baseline nine.json --fail-above -1%": "--fail-above",
+    "check sine_lstm --baseline b.json": (
+        "baseline b.json: cannot be read: No such file or directory."
+    ),
+    "check sine_lstm --baseline half.json": (
+        "at line 1 column 1. To make one, use --save with another file."
+    ),
+    "check sine_lstm --baseline nine.json": (
+        "baseline nine.json: is not a baseline of this version of tfbench: nine.json.format_version:"
+        " must be one of 1. Received: 9."
+    ),
     "sweep": "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none.",
     "sweep mine.toml --full --seconds 3": (
         "--full trains to the recipe's epochs: leave --seconds out"
@@ -157,7 +182,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_in(folder: Path) -> dict[str, tuple[int, int]]:
-    """Returns the size and the time of each file.
+    """Returns the size and the time of each file, and of a folder only that it is there.
 
     Summaries of runs may be made when these are looked at.
     """
@@ -167,9 +192,8 @@ def files_in(folder: Path) -> dict[str, tuple[int, int]]:
         if not path.name.endswith(".brief.json")
     }
     return {
-        name: (one.st_size, one.st_mtime_ns)
+        name: (0, 0) if stat.S_ISDIR(one.st_mode) else (one.st_size, one.st_mtime_ns)
         for name, one in found.items()
-        if not stat.S_ISDIR(one.st_mode)
     }
 
 
@@ -182,7 +206,7 @@ def test_what_cannot_be_is_rejected_at_once(
     before = files_in(folder)
     done = tfbench(*shlex.split(line))
     assert done.exit_code == 2
-    assert bool(done.stdout) == line.endswith("json")
+    assert bool(done.stdout) == line.endswith("format json")
     assert done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
     assert REJECTED[line] in " ".join(done.stderr.split())
     assert files_in(folder) == before

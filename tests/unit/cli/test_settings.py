@@ -1,14 +1,12 @@
 """What a user has set for himself, and what wins over it."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fake_runs import FakeRuns
-
-Cli = Callable[..., Any]
+from kinds import Cli
+from outcomes import rejection_of
 
 
 def test_a_variable_counts_unless_an_option_is_given(
@@ -40,10 +38,9 @@ def test_a_file_that_is_not_valid_is_named_with_what_is_wrong(
     tfbench: Cli, settings: Path, text: str | bytes, words: str
 ) -> None:
     settings.write_bytes(text if isinstance(text, bytes) else text.encode())
-    rejected = tfbench("compare", "--all")
-    assert (rejected.exit_code, rejected.stdout) == (2, "")
-    assert rejected.stderr.startswith(f"Error: {settings}: ") and words in rejected.stderr
-    assert all(f"{settings}: " in line for line in rejected.stderr.splitlines())
+    message = rejection_of(tfbench("compare", "--all"))
+    assert message.startswith(f"Error: {settings}: ") and words in message
+    assert all(f"{settings}: " in line for line in message.splitlines())
 
 
 def test_a_file_that_cannot_be_read_is_named(tfbench: Cli, settings: Path) -> None:

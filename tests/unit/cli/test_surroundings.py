@@ -1,19 +1,16 @@
 """A command ends in one line on unusable surroundings or a request to stop."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kinds import Cli
 from tfbench.recipe import files
-
-Cli = Callable[..., Any]
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -56,7 +53,6 @@ cli.cli.main = interrupt
     with subprocess.Popen(
         [sys.executable, "-c", waiting + START], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as command:
-        assert command.stderr
         assert (command.stderr.read(), command.wait()) == (b"Interrupted.\n", 130)
 
 
@@ -136,7 +132,7 @@ def test_an_error_is_the_one_document_where_one_was_asked_for(
 ) -> None:
     done = tfbench(*line.split())
     assert done.exit_code == 2
-    document = json.loads(done.stdout)
+    document = done.document
     assert document.keys() == {"error"} and document["error"].keys() == {"type", "message"}
     assert document["error"]["type"] == kind
     assert document["error"]["message"].split()[0] in done.stderr
@@ -145,4 +141,4 @@ def test_an_error_is_the_one_document_where_one_was_asked_for(
 def test_an_error_is_no_second_document(tfbench: Cli) -> None:
     done = tfbench("validate", "mnist_mlp", "no_such_recipe", "--format", "json")
     assert done.exit_code == 2
-    assert [one["ok"] for one in json.loads(done.stdout)["recipes"]] == [True, False]
+    assert [one["ok"] for one in done.document["recipes"]] == [True, False]

@@ -43,10 +43,15 @@ def write_data(data: Path, *, seed: int = 0) -> None:
     data_files.write_idx(data, mnist.IDX_FILES, samples, packed=True)
 
 
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The publisher's files."""
+    write_data(tmp_path / "data")
+    return tmp_path / "data"
+
+
 def load(data: Path) -> Splits:
-    found = mnist.load_files(str(data))
-    assert found
-    return found.train_and_test(SPEC)
+    return mnist.load_files(str(data)).train_and_test(SPEC)
 
 
 def digest(splits: Splits) -> str:
@@ -70,15 +75,14 @@ def entries(folder: Path) -> list[Path]:
 
 
 def test_samples_are_those_that_decoding_gives_byte_for_byte(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_data(tmp_path / "data")
     with monkeypatch.context() as off:
         off.setenv("TFBENCH_CACHE_DIR", "")
-        without = load(tmp_path / "data")
+        without = load(data)
     assert without.cache == "" and not folder.exists()
-    first = load(tmp_path / "data")
-    second = load(tmp_path / "data")
+    first = load(data)
+    second = load(data)
     assert (first.cache, second.cache) == ("written", "read")
     assert digest(without) == digest(first) == digest(second)
     assert all(len(path.name) == 32 for path in entries(folder))
@@ -94,23 +98,21 @@ def test_samples_are_those_that_decoding_gives_byte_for_byte(
         )
 
 
-def test_data_is_found_by_its_contents_wherever_it_lies(tmp_path: Path) -> None:
-    write_data(tmp_path / "data")
-    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+def test_data_is_found_by_its_contents_wherever_it_lies(tmp_path: Path, data: Path) -> None:
+    shutil.copytree(data, tmp_path / "copy")
     for name, came in (("data", "written"), ("copy", "read")):
         found = load(tmp_path / name)
         assert (found.cache, found.source) == (came, f"publisher's files, {tmp_path / name}")
 
 
-def test_other_contents_of_the_same_size_and_time_are_decoded(tmp_path: Path) -> None:
-    write_data(tmp_path / "data")
-    before = load(tmp_path / "data")
+def test_other_contents_of_the_same_size_and_time_are_decoded(tmp_path: Path, data: Path) -> None:
+    before = load(data)
     write_data(tmp_path / "other", seed=1)
-    for path in (tmp_path / "data").iterdir():
+    for path in (data).iterdir():
         times = path.stat()
         shutil.copy(tmp_path / "other" / path.name, path)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    after = load(tmp_path / "data")
+    after = load(data)
     assert after.cache == "written"
     assert not np.array_equal(before.train.inputs, after.train.inputs)
 
@@ -125,30 +127,27 @@ def test_other_contents_of_the_same_size_and_time_are_decoded(tmp_path: Path) ->
     ],
 )
 def test_a_damaged_folder_is_removed_and_written_anew(
-    tmp_path: Path, folder: Path, name: str, damage: Any
+    data: Path, folder: Path, name: str, damage: Any
 ) -> None:
-    write_data(tmp_path / "data")
-    whole = digest(load(tmp_path / "data"))
+    whole = digest(load(data))
     path = entries(folder)[0] / name
     damaged = damage(path.read_bytes())
     path.unlink() if damaged is None else path.write_bytes(damaged)
     for came in ("written", "read"):
-        found = load(tmp_path / "data")
+        found = load(data)
         assert (found.cache, digest(found)) == (came, whole)
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path, folder: Path) -> None:
+def test_what_a_killed_writer_left_is_removed_by_the_next(data: Path, folder: Path) -> None:
     (folder / "a1b2.part" / "arrays").mkdir(parents=True)
     (folder / "a1b2.part" / "arrays" / "train.inputs.npy").write_bytes(b"half")
-    write_data(tmp_path / "data")
-    assert load(tmp_path / "data").cache == "written"
+    assert load(data).cache == "written"
     assert [len(path.name) for path in entries(folder)] == [32]
 
 
-def test_without_room_for_it_samples_are_decoded_all_the_same(tmp_path: Path, folder: Path) -> None:
+def test_without_room_for_it_samples_are_decoded_all_the_same(data: Path, folder: Path) -> None:
     folder.write_text("no folder")
-    write_data(tmp_path / "data")
-    assert load(tmp_path / "data").cache == "not written: File exists"
+    assert load(data).cache == "not written: File exists"
 
 
 def test_the_folder_is_where_the_user_keeps_such_things(

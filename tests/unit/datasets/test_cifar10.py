@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from outcomes import error_of
 from tfbench.datasets import cifar10
 from tfbench.errors import DatasetError
 
@@ -51,10 +52,9 @@ def test_a_damaged_file_is_named_and_a_pickle_calls_nothing(folder: Path) -> Non
     calls = b"cos\nsystem\n(S'touch %s'\ntR." % bytes(gone)
     for damaged in (whole[:-5], b"", calls, whole[: len(whole) // 2]):
         path.write_bytes(damaged)
-        with pytest.raises(DatasetError) as caught:
-            cifar10.load_splits(cifar10.Config(), str(folder))
-        assert str(caught.value).startswith(f"{path}: cannot be read as a file of CIFAR-10 (")
-        assert str(caught.value).endswith("Fetch it again.")
+        message = error_of(DatasetError, cifar10.load_splits, cifar10.Config(), str(folder))
+        assert message.startswith(f"{path}: cannot be read as a file of CIFAR-10 (")
+        assert message.endswith("Fetch it again.")
     assert not gone.exists()
 
 
@@ -87,10 +87,8 @@ def test_a_pickle_of_other_numbers_or_another_shape_is_rejected(
     path = tmp_path / "test_batch"
     contents = pickle.dumps(content | {key: change(content[key])}, protocol=3)
     path.write_bytes(contents.replace(b"numpy._core", b"numpy.core"))
-    with pytest.raises(DatasetError) as caught:
-        cifar10._load_split([path])
     assert (
-        str(caught.value)
+        error_of(DatasetError, cifar10._load_split, [path])
         == f"{path}: cannot be read as a file of CIFAR-10 ({found}). Fetch it again."
     )
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from outcomes import error_of
 from tfbench.datasets import cifar10, sine, text
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.schema import build
@@ -81,9 +82,5 @@ def test_what_is_no_text_is_rejected(
     path = tmp_path / "text"
     if isinstance(data, bytes):
         path.write_bytes(data)
-    with pytest.raises(DatasetError) as caught:
-        text.load_splits(
-            text.Config(context=4),
-            None if data is None else str(tmp_path if data == "folder" else path),
-        )
-    assert message in str(caught.value)
+    folder = None if data is None else str(tmp_path if data == "folder" else path)
+    assert message in error_of(DatasetError, text.load_splits, text.Config(context=4), folder)

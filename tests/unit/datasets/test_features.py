@@ -1,8 +1,8 @@
 """Generated vectors: what their targets are a function of."""
 
 import numpy as np
-import pytest
 
+from outcomes import error_of
 from tfbench.datasets import features
 from tfbench.errors import RecipeError
 from tfbench.schema import build
@@ -34,10 +34,8 @@ def test_the_seed_decides() -> None:
 
 
 def test_more_than_fits_in_memory_is_rejected() -> None:
-    with pytest.raises(RecipeError) as caught:
-        build(features.Config, {"num_features": 1_000_000}, "dataset")
     assert (
-        str(caught.value)
+        error_of(RecipeError, build, features.Config, {"num_features": 1_000_000}, "dataset")
         == "dataset: (num_samples + validation_samples) * time_steps * num_features must be at most"
         " 2,147,483,648 values. Received: 11,000,000,000."
     )

@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from kinds import Fields
+from outcomes import error_of
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow.input_pipeline import (
     broken_samples_named,
@@ -48,9 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def load_error(config: imagenet.Config, data_dir: Path) -> str:
-    with pytest.raises(DatasetError) as caught:
-        imagenet.load_splits(config, str(data_dir))
-    return str(caught.value)
+    return error_of(DatasetError, imagenet.load_splits, config, str(data_dir))
 
 
 def test_classes_are_the_folders_in_the_order_of_their_names(folder: Path) -> None:
@@ -210,9 +210,6 @@ def test_a_folder_of_another_form_is_rejected(folder: Path, spoil: Any, message:
         ),
     ],
 )
-def test_options_that_do_not_fit_together_are_rejected(
-    options: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(RecipeError) as caught:
-        build(imagenet.Config, options, "dataset")
-    assert str(caught.value) == f"dataset: {problem}"
+def test_options_that_do_not_fit_together_are_rejected(options: Fields, problem: str) -> None:
+    message = error_of(RecipeError, build, imagenet.Config, options, "dataset")
+    assert message == f"dataset: {problem}"

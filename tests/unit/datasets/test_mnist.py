@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from data_files import Samples, encode_idx, write_idx
+from outcomes import error_of
 from tfbench.datasets import mnist
 from tfbench.datasets.mnist import IDX_FILES, NPZ_FILE
 from tfbench.errors import DatasetError
@@ -101,11 +102,10 @@ def test_a_damaged_file_is_named(
     write_idx(tmp_path, IDX_FILES, arrays)
     path = tmp_path / name
     path.write_bytes(contents(path.read_bytes() if path.exists() else b""))
-    with pytest.raises(DatasetError) as caught:
-        mnist.load_splits(mnist.Config(), str(tmp_path))
-    assert message in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
-    assert "cannot be read" not in message or str(caught.value).endswith("Fetch it again.")
+    found = error_of(DatasetError, mnist.load_splits, mnist.Config(), str(tmp_path))
+    assert message in found
+    assert str(tmp_path) in found
+    assert "cannot be read" not in message or found.endswith("Fetch it again.")
 
 
 def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path, arrays: Samples) -> None:

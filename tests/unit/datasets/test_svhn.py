@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import scipy.io
 
+from kinds import Fields
+from outcomes import error_of
 from tfbench.datasets import svhn
 from tfbench.datasets.sources.splits import Splits
 from tfbench.errors import DatasetError
@@ -23,7 +25,7 @@ FIRST_NUMBER = {"train": 0, "extra": 10_000, "test": 20_000}
 AGAIN = "Fetch the cropped digits, format 2 of http://ufldl.stanford.edu/housenumbers, again."
 
 
-def build_part(part: str) -> dict[str, Any]:
+def build_part(part: str) -> Fields:
     """Builds X and y as published.
 
     Red at row 3, column 5 and green there hold the image's number, blue its digit.
@@ -57,7 +59,7 @@ def splits(folder: Path) -> Splits:
 def damaged(folder: Path, tmp_path: Path) -> Callable[..., Path]:
     """Returns a function that makes a copy of the folder with one file replaced, and says which."""
 
-    def replace(name: str, contents: bytes | dict[str, Any]) -> Path:
+    def replace(name: str, contents: bytes | Fields) -> Path:
         for path in (folder / "svhn").iterdir():
             if path.name != name:
                 (tmp_path / path.name).symlink_to(path)
@@ -77,9 +79,7 @@ def numbers_of(images: Any, *, row: int = 5, column: int = 3) -> Any:
 
 
 def load_error(path: Path) -> str:
-    with pytest.raises(DatasetError) as caught:
-        svhn.load_splits(svhn.Config(), str(path.parent))
-    return str(caught.value)
+    return error_of(DatasetError, svhn.load_splits, svhn.Config(), str(path.parent))
 
 
 def test_every_image_is_in_one_split_with_its_label(folder: Path, splits: Splits) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from data_files import write_tfds
+from outcomes import error_of
 from tfbench.datasets.sources import tfds
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
-SPEC: dict[str, Any] = {
+SPEC = {
     "input_shape": (4, 4, 3),
     "input_dtype": "uint8",
     "num_classes": 2,
@@ -63,10 +64,9 @@ def test_loads_whole_splits_with_the_mean_of_the_training_images(prepared: Path)
 
 
 def test_other_data_than_expected_is_rejected(prepared: Path) -> None:
-    with pytest.raises(DatasetError) as caught:
-        load(prepared, train_samples=7)
+    found = error_of(DatasetError, load, prepared, train_samples=7)
     problem = "expected 7 samples, found 6. Remove it and prepare it again."
-    assert str(caught.value) == f"data set tiny: {prepared}/tiny/1.0.0, split train: {problem}"
+    assert found == f"data set tiny: {prepared}/tiny/1.0.0, split train: {problem}"
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,12 @@ def test_damaged_files_are_reported_with_what_to_do(
     path.unlink()
     if damaged is not None:
         path.write_bytes(damaged)
-    with pytest.raises(DatasetError) as caught:
-        load(folder)
     told = (
         rf"{folder}/tiny: cannot be read as data that tensorflow-datasets prepared \((.*)\)\."
         r" Remove it and prepare"
     )
-    match = re.match(told, str(caught.value))
-    assert match and re.search(reason, match[1]) and "node" not in match[1]
+    match = re.match(told, error_of(DatasetError, load, folder))
+    assert re.search(reason, match[1]) and "node" not in match[1]
 
 
 def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(

@@ -12,15 +12,14 @@ import re
 import sys
 import tomllib
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
 from builders import build_environment, build_recipe, build_request
 from journals import build_sized_result, write_journal
+from kinds import Cli
 from sweeps import build_plan, write_sweep
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.cli._output import CleanStream
@@ -34,7 +33,6 @@ from tfbench.tracking import fields
 from tfbench.tracking.tracker import Tracker
 from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
-Cli = Callable[..., Any]
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2028\x7f\rgone"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2028]")
 
@@ -160,10 +158,9 @@ def build_evil_result(index: int) -> RunResult:
 
 
 @pytest.fixture
-def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def evil_store(in_tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
     monkeypatch.setattr(report_contents, "accuracy_by_time", lambda *_: None)
-    store = Store(Path("mlruns"))
     for index in (0, 1):
         write_journal(store, build_evil_result(index))
     plan = build_plan(

@@ -33,7 +33,7 @@ def test_a_child_that_is_started_and_what_it_starts_run_nothing_of_the_current_f
     )
     (hostile / "users" / "parent.py").write_text(code, encoding="utf-8")
     with (hostile / "output").open("wb") as output:
-        settings: dict[str, str | None] = {"PYTHONPATH": str(hostile / "users")}
+        settings = {"PYTHONPATH": str(hostile / "users")}
         assert children.start("parent", output=output, settings=settings).wait(60) == 0
     assert not (hostile / "ran").exists()
 
@@ -70,7 +70,6 @@ def test_a_child_ends_with_a_parent_that_is_killed(in_tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment
     ) as parent:
-        assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
     _, alive = psutil.wait_procs([child], timeout=60)

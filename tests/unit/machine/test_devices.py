@@ -4,11 +4,11 @@ import dataclasses
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from builders import build_environment, build_placement, build_recipe
+from kinds import Fields
 from tfbench.errors import DeviceError, Notice
 from tfbench.machine import devices
 from tfbench.machine.devices import (
@@ -33,7 +33,7 @@ BARE = {"pci_gpus": (), "device_nodes": (), "driver": None}
 DRIVERS = (Gpu(name="H100", driver="580.65", uuid="GPU-5f"),)
 
 
-def explain(facts: dict[str, Any], framework: dict[str, Any], known: tuple[Gpu, ...] = ()) -> str:
+def explain(facts: Fields, framework: Fields, known: tuple[Gpu, ...] = ()) -> str:
     one = dataclasses.replace(TENSORFLOW, **framework)
     return explain_missing_gpu(dataclasses.replace(FACTS, **facts), one, known) or ""
 
@@ -93,7 +93,7 @@ def explain(facts: dict[str, Any], framework: dict[str, Any], known: tuple[Gpu, 
     ],
 )
 def test_names_the_reason_and_the_remedy(
-    facts: dict[str, Any], framework: dict[str, Any], reason: str, remedy: str
+    facts: Fields, framework: Fields, reason: str, remedy: str
 ) -> None:
     explanation = explain(facts, framework)
     assert "0000:01:00.0" in explanation
@@ -114,7 +114,7 @@ def test_names_the_reason_and_the_remedy(
     ],
 )
 def test_a_gpu_may_be_in_the_machine_without_a_place_on_its_bus(
-    facts: dict[str, Any], known: tuple[Gpu, ...], found: str
+    facts: Fields, known: tuple[Gpu, ...], found: str
 ) -> None:
     assert found in explain(facts, {}, known)
 

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
@@ -15,16 +14,14 @@ from tfbench.machine.usage import UsageMeter
 
 def test_workers_of_one_run_are_no_other_processes_and_their_memory_adds_up() -> None:
     times = iter((SimpleNamespace(user=1.0, system=0.5), SimpleNamespace(user=100.0, system=1.5)))
-    fellow: Any = SimpleNamespace(pid=os.getpid(), cpu_times=lambda: next(times))
+    fellow = SimpleNamespace(pid=os.getpid(), cpu_times=lambda: next(times))
     alone = UsageMeter()
     together = UsageMeter(fellows=[fellow])
     one = alone.finish()
     both = together.finish()
     assert both.own_cpu_seconds >= 100.0 > one.own_cpu_seconds
     assert both.peak_memory_bytes >= 2 * one.peak_memory_bytes
-    gone: Any = SimpleNamespace(
-        pid=2**22 + 1, cpu_times=lambda: psutil.Process(2**22 + 1).cpu_times()
-    )
+    gone = SimpleNamespace(pid=2**22 + 1, cpu_times=lambda: psutil.Process(2**22 + 1).cpu_times())
     assert UsageMeter(fellows=[gone]).finish().peak_memory_bytes < both.peak_memory_bytes
 
 

@@ -8,10 +8,10 @@ import keras
 import pytest
 from keras import layers
 
+from builders import build_spec
 from tfbench.models.structure.flops import count_model, find_main_product
 from tfbench.models.structure.graph import without_weights
 from tfbench.recipe import registry
-from tfbench.recipe.dataset_spec import DatasetSpec
 
 
 def connect(layer: Callable[..., Any], *shapes: tuple[int | None, ...]) -> Any:
@@ -182,9 +182,7 @@ def test_weights_that_are_only_looked_at_get_no_memory_later_on() -> None:
 
 def build(name: str, shape: tuple[int, ...], num_classes: int | None, **options: Any) -> Any:
     module = registry.load("models", name)
-    spec = DatasetSpec(
-        input_shape=shape, num_classes=num_classes, train_samples=1, validation_samples=1
-    )
+    spec = build_spec(shape, num_classes, target_shape=())
     with without_weights():
         return module.build_model(module.Config(**options), spec)
 

@@ -2,13 +2,15 @@
 
 import pytest
 
+from builders import build_spec
+from outcomes import error_of
 from tfbench.errors import RecipeError
 from tfbench.models.keras_application import Config, build_model
 from tfbench.recipe.dataset_spec import DatasetSpec
 
 
 def data(*shape: int) -> DatasetSpec:
-    return DatasetSpec(input_shape=shape, num_classes=7, train_samples=10, validation_samples=10)
+    return build_spec(shape, 7)
 
 
 def test_builds_for_the_datas_images_and_classes_and_gives_logits() -> None:
@@ -37,6 +39,5 @@ def test_builds_for_the_datas_images_and_classes_and_gives_logits() -> None:
 def test_data_that_an_architecture_does_not_take_is_named(
     architecture: str, spec: DatasetSpec, message: str
 ) -> None:
-    with pytest.raises(RecipeError) as caught:
-        build_model(Config(architecture=architecture), spec)
-    assert str(caught.value).startswith(f"model.architecture: {message}")
+    found = error_of(RecipeError, build_model, Config(architecture=architecture), spec)
+    assert found.startswith(f"model.architecture: {message}")

@@ -6,8 +6,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
 import pytest
 
+from builders import build_spec
+from outcomes import error_of
 from tfbench.errors import Notice, RecipeError
 from tfbench.models.keras_file import Config, build_model
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -17,12 +21,15 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"
 )
 
-SPEC = DatasetSpec(input_shape=(4,), num_classes=3, train_samples=9, validation_samples=9)
+SPEC = build_spec((4,), 3)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "net.keras"
 
 
 def save(path: Path, *layers: Any) -> Any:
-    import keras
-
     model = keras.Sequential([keras.Input((4,)), *layers], name="net")
     model.save(path)
     return model
@@ -36,21 +43,17 @@ def load(path: Path, spec: DatasetSpec = SPEC) -> tuple[Any, list[str]]:
 
 
 def rejection(path: Path, spec: DatasetSpec = SPEC) -> str:
-    with pytest.raises(RecipeError) as caught:
-        build_model(Config(file=str(path)), spec)
-    message = str(caught.value)
+    message = error_of(RecipeError, build_model, Config(file=str(path)), spec)
     assert message.startswith(f"model.file: {path}: ")
     assert "\n" not in message
     return message
 
 
-def test_layers_of_tfbench_are_known_and_weights_are_the_files(tmp_path: Path) -> None:
-    import keras
-
+def test_layers_of_tfbench_are_known_and_weights_are_the_files(path: Path) -> None:
     from tfbench.models.custom_layers.normalization import LocalResponseNormalization
 
-    original = save(tmp_path / "net.keras", LocalResponseNormalization(), keras.layers.Dense(3))
-    model, notices = load(tmp_path / "net.keras")
+    original = save(path, LocalResponseNormalization(), keras.layers.Dense(3))
+    model, notices = load(path)
     assert type(model.layers[0]).__name__ == "LocalResponseNormalization"
     assert (model.layers[1].kernel.numpy() == original.layers[1].kernel.numpy()).all()
     assert len(notices) == 1
@@ -59,17 +62,13 @@ def test_layers_of_tfbench_are_known_and_weights_are_the_files(tmp_path: Path) -
     )
 
 
-def test_it_trains_as_it_was_compiled_unless_the_recipe_says_otherwise(tmp_path: Path) -> None:
-    import keras
-
+def test_it_trains_as_it_was_compiled_unless_the_recipe_says_otherwise(path: Path) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     model.compile("adam", "mse")
-    model.save(tmp_path / "net.keras")
-    assert load(tmp_path / "net.keras")[0].loss == "mse"
+    model.save(path)
+    assert load(path)[0].loss == "mse"
     with pytest.warns(Notice):
-        assert not build_model(
-            Config(file=str(tmp_path / "net.keras"), compiled=False), SPEC
-        ).compiled
+        assert not build_model(Config(file=str(path), compiled=False), SPEC).compiled
 
 
 @pytest.mark.parametrize(
@@ -77,16 +76,14 @@ def test_it_trains_as_it_was_compiled_unless_the_recipe_says_otherwise(tmp_path:
     [(2, (4,), "Received: (None, 4) to (None, 2)"), (3, (5,), "Received: (None, 4) to (None, 3)")],
 )
 def test_shapes_that_do_not_fit_are_named(
-    tmp_path: Path, units: int, shape: tuple[int, ...], received: str
+    path: Path, units: int, shape: tuple[int, ...], received: str
 ) -> None:
-    import keras
-
     inputs = [keras.Input((4,)), keras.Input((4,))]
-    keras.Model(inputs, keras.layers.Add()(inputs)).save(tmp_path / "net.keras")
-    assert "Received: 2 inputs, 1 outputs." in rejection(tmp_path / "net.keras")
+    keras.Model(inputs, keras.layers.Add()(inputs)).save(path)
+    assert "Received: 2 inputs, 1 outputs." in rejection(path)
 
-    save(tmp_path / "net.keras", keras.layers.Dense(units))
-    message = rejection(tmp_path / "net.keras", dataclasses.replace(SPEC, input_shape=shape))
+    save(path, keras.layers.Dense(units))
+    message = rejection(path, dataclasses.replace(SPEC, input_shape=shape))
     assert (
         f"must take samples of shape {shape} and give (3,), a logit for each of 3 classes"
         in message
@@ -94,46 +91,33 @@ def test_shapes_that_do_not_fit_are_named(
     assert received in message
 
 
-def test_a_fixed_batch_size_must_be_the_runs(tmp_path: Path) -> None:
-    import keras
-
-    keras.Sequential([keras.Input((4,), batch_size=8), keras.layers.Dense(3)]).save(
-        tmp_path / "net.keras"
-    )
+def test_a_fixed_batch_size_must_be_the_runs(path: Path) -> None:
+    keras.Sequential([keras.Input((4,), batch_size=8), keras.layers.Dense(3)]).save(path)
     spec = dataclasses.replace(SPEC, per_replica_batch_size=8, validation_samples=16)
-    assert load(tmp_path / "net.keras", spec)[0].input_shape == (8, 4)
+    assert load(path, spec)[0].input_shape == (8, 4)
     other = dataclasses.replace(spec, per_replica_batch_size=4)
-    assert "Use --global-batch-size 8 (per replica)" in rejection(tmp_path / "net.keras", other)
+    assert "Use --global-batch-size 8 (per replica)" in rejection(path, other)
     short = dataclasses.replace(spec, validation_samples=17)
-    assert "do not divide the 17 validation samples" in rejection(tmp_path / "net.keras", short)
+    assert "do not divide the 17 validation samples" in rejection(path, short)
 
 
 def test_a_list_or_dictionary_of_one_tensor_is_taken_for_that_tensor_and_a_softmax_stays(
-    tmp_path: Path,
+    path: Path,
 ) -> None:
-    import keras
-    import numpy as np
-
     inputs = keras.Input((4,), name="x")
-    keras.Model({"x": inputs}, [keras.layers.Dense(3, activation="softmax")(inputs)]).save(
-        tmp_path / "net.keras"
-    )
-    model, _ = load(tmp_path / "net.keras")
+    keras.Model({"x": inputs}, [keras.layers.Dense(3, activation="softmax")(inputs)]).save(path)
+    model, _ = load(path)
     assert np.sum(model(np.zeros((2, 4), "float32")), axis=1) == pytest.approx([1, 1])
 
 
-def test_layers_of_another_precision_are_rejected(tmp_path: Path) -> None:
-    import keras
-
-    save(tmp_path / "net.keras", keras.layers.Dense(3, dtype="mixed_bfloat16"))
-    message = rejection(tmp_path / "net.keras")
+def test_layers_of_another_precision_are_rejected(path: Path) -> None:
+    save(path, keras.layers.Dense(3, dtype="mixed_bfloat16"))
+    message = rejection(path)
     assert "its layers compute in mixed_bfloat16, the run in float32." in message
     assert 'Set training.precision = "mixed_bfloat16".' in message
 
 
-def test_code_in_a_file_does_not_run(in_tmp_path: Path) -> None:
-    import keras
-
+def test_code_in_a_file_does_not_run(in_tmp_path: Path, path: Path) -> None:
     def leave_trace(x: Any) -> Any:
         import pathlib
 
@@ -141,7 +125,6 @@ def test_code_in_a_file_does_not_run(in_tmp_path: Path) -> None:
         return x
 
     leave_trace.__name__ = "<lambda>"  # by which Keras knows a function whose code it must save
-    path = in_tmp_path / "net.keras"
     save(path, keras.layers.Lambda(leave_trace, name="evil"), keras.layers.Dense(3))
     (in_tmp_path / "trace").unlink()
     keras.saving.load_model(path, safe_mode=False)
@@ -150,10 +133,7 @@ def test_code_in_a_file_does_not_run(in_tmp_path: Path) -> None:
     assert not (in_tmp_path / "trace").exists()
 
 
-def test_what_is_no_keras_file_is_named(tmp_path: Path) -> None:
-    import keras
-
-    path = tmp_path / "net.keras"
+def test_what_is_no_keras_file_is_named(path: Path) -> None:
     assert rejection(path).endswith("cannot be read: No such file or directory.")
     save(path, keras.layers.Dense(3))
     for contents in (b"", b"\x89HDF\r\n\x1a\n" * 100, path.read_bytes()[:-100]):

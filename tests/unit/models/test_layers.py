@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kinds import Fields
 from tfbench.models.custom_layers.convolutions import LocallyConnected2D, RecurrentConvolution2D
 from tfbench.models.custom_layers.normalization import LocalResponseNormalization
 from tfbench.models.custom_layers.pooling import CeilMaxPooling2D, SwitchableMaxPooling2D
@@ -135,7 +136,7 @@ def test_response_normalisation_squares_in_float32_whatever_the_policy(policy: s
     [{}, {"rectifies_first": True, "normalization": "lrn"}, {"rectifies_each_step": False}],
 )
 def test_recurrent_convolution_adds_the_input_at_every_step(
-    recomputes: bool, options: dict[str, Any]
+    recomputes: bool, options: Fields
 ) -> None:
     layer = RecurrentConvolution2D(
         16, num_feedback_steps=2, recomputes_feed_forward=recomputes, dtype="float64", **options

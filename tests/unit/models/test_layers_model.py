@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from builders import build_spec
+from kinds import Fields
+from outcomes import error_of
 from tfbench.errors import RecipeError
 from tfbench.models.layers import Config, build_model
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -18,9 +21,7 @@ from tfbench.schema import find_problems
 
 
 def data(*shape: int, classes: int | None = 10, **more: Any) -> DatasetSpec:
-    return DatasetSpec(
-        input_shape=shape, num_classes=classes, train_samples=100, validation_samples=10, **more
-    )
+    return build_spec(shape, classes, **more)
 
 
 def read(*layers: Any) -> Config:
@@ -168,9 +169,7 @@ def test_a_wrong_table_is_rejected_without_keras(layers: list[Any], message: str
     ],
 )
 def test_a_layer_that_does_not_fit_is_named(layers: list[Any], message: str) -> None:
-    with pytest.raises(RecipeError) as caught:
-        build(*layers)
-    assert message in str(caught.value)
+    assert message in error_of(RecipeError, build, *layers)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +190,6 @@ def test_a_layer_that_does_not_fit_is_named(layers: list[Any], message: str) -> 
         {"type": "Bidirectional", "layer": {"class_name": "system", "module": "os", "config": {}}},
     ],
 )
-def test_nothing_in_a_table_is_run(layer: dict[str, Any]) -> None:
+def test_nothing_in_a_table_is_run(layer: Fields) -> None:
     with pytest.raises(RecipeError):
         build(layer)

@@ -1,10 +1,12 @@
 """A model as it is built and compiled for a run: what fits the data, and what was asked for."""
 
 import dataclasses
-from typing import Any
 
+import numpy as np
 import pytest
 
+from builders import describe_data
+from kinds import Fields
 from tfbench import backends
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe import registry
@@ -13,9 +15,9 @@ from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.schema import to_plain
 from tfbench.worker.compiled_model import build_compiled_model, build_model
 
-DIGITS = registry.load("datasets", "mnist").describe(registry.load("datasets", "mnist").Config())
-WAVE = registry.load("datasets", "sine").describe(registry.load("datasets", "sine").Config())
-TEXT = registry.load("datasets", "text").describe(registry.load("datasets", "text").Config())
+DIGITS = describe_data("mnist")
+WAVE = describe_data("sine")
+TEXT = describe_data("text")
 PHOTOS = dataclasses.replace(DIGITS, input_shape=(32, 32, 3))
 DIGIT_ROWS = dataclasses.replace(DIGITS, input_shape=(28, 28))
 
@@ -68,7 +70,7 @@ DIGIT_ROWS = dataclasses.replace(DIGITS, input_shape=(28, 28))
     ],
 )
 def test_outputs_that_the_targets_would_be_broadcast_to_are_rejected(
-    name: str, options: dict[str, Any], spec: DatasetSpec, message: str
+    name: str, options: Fields, spec: DatasetSpec, message: str
 ) -> None:
     module = registry.load("models", name)
     config = ModelConfig(name=name, options=to_plain(module.Config(**options)))
@@ -77,8 +79,6 @@ def test_outputs_that_the_targets_would_be_broadcast_to_are_rejected(
 
 
 def test_kernels_start_as_chainers_do_untruncated_and_not_alike() -> None:
-    import numpy as np
-
     options = {"hidden_units": (784, 784)}
     model = build_model(ModelConfig(name="mlp", options=options), DIGITS)
     first, second = model.layers[1:3]

@@ -4,8 +4,13 @@ import dataclasses
 import math
 from typing import Any
 
+import keras
+import numpy as np
 import pytest
 
+from builders import build_spec, describe_data
+from kinds import Fields
+from outcomes import error_of
 from tfbench import schema
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
@@ -13,20 +18,15 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 
 
 def images(size: int, *, channels: int = 3, num_classes: int = 10) -> DatasetSpec:
-    shape = (size, size, channels)
-    return DatasetSpec(
-        input_shape=shape, num_classes=num_classes, train_samples=8, validation_samples=8
-    )
+    return build_spec((size, size, channels), num_classes)
 
 
 DIGITS = images(28, channels=1)
 SMALL = images(32)
 CROPPED = images(24)
 LARGE = images(224, num_classes=1000)
-WAVE = registry.load("datasets", "sine").describe(registry.load("datasets", "sine").Config())
-TEXT = registry.load("datasets", "text").describe(
-    registry.load("datasets", "text").Config(context=16)
-)
+WAVE = describe_data("sine")
+TEXT = describe_data("text", context=16)
 FEATURES = dataclasses.replace(WAVE, input_shape=(1, 4), target_shape=(1,))
 
 
@@ -51,8 +51,6 @@ def count_trainable(model: Any) -> int:
 
 
 def noise(*shape: int) -> Any:
-    import numpy as np
-
     return np.random.default_rng(0).normal(size=shape).astype("float32")
 
 
@@ -77,7 +75,7 @@ LENET5 = {
 SCRATCH_CNN = {"conv": 28 * 28 * 10, "pool": 14 * 14 * 10, "middle": 100, "output": 10}
 
 
-COUNTS: list[tuple[str, DatasetSpec, dict[str, Any], int, dict[str, int]]] = [
+COUNTS = [
     # 784*1000+1000 + 1000*1000+1000 + 1000*10+10
     ("mlp", DIGITS, {}, 1_796_010, {}),
     ("mlp", DIGITS, {"hidden_units": ()}, 784 * 10 + 10, {}),
@@ -125,7 +123,7 @@ COUNTS: list[tuple[str, DatasetSpec, dict[str, Any], int, dict[str, int]]] = [
 
 @pytest.mark.parametrize(("name", "spec", "options", "count", "named"), COUNTS)
 def test_a_network_has_the_published_layers(
-    name: str, spec: DatasetSpec, options: dict[str, Any], count: int, named: dict[str, int]
+    name: str, spec: DatasetSpec, options: Fields, count: int, named: dict[str, int]
 ) -> None:
     model = build(name, spec, **options)
     assert model.count_params() == count
@@ -227,8 +225,6 @@ def test_rcnn_hands_its_options_to_each_recurrent_layer() -> None:
 
 @pytest.mark.parametrize("always", [True, False])
 def test_rcnn_may_normalise_by_the_batch_in_inference_too(always: bool) -> None:
-    import numpy as np
-
     model = build("rcnn", SMALL, channels=4, batch_statistics_always=always)
     inputs = noise(4, 32, 32, 3)
     together = model(inputs)[:2]
@@ -240,7 +236,7 @@ def test_rcnn_may_normalise_by_the_batch_in_inference_too(always: bool) -> None:
 # cuda-convnet2's ImageNet network
 
 
-TINY_ALEXNET: dict[str, Any] = {"filters": (2, 2, 2, 2, 2), "dense_units": 8}
+TINY_ALEXNET = {"filters": (2, 2, 2, 2, 2), "dense_units": 8}
 
 
 @pytest.mark.parametrize(
@@ -277,10 +273,8 @@ def test_imagenet_alexnet_rectifies_after_the_first_and_the_last_pooling() -> No
 
 
 def test_imagenet_alexnet_says_which_images_it_needs() -> None:
-    with pytest.raises(RecipeError) as caught:
-        build("imagenet_alexnet", images(224), first_map="63_uncropped")
     assert (
-        str(caught.value)
+        error_of(RecipeError, build, "imagenet_alexnet", images(224), first_map="63_uncropped")
         == 'model.first_map: "63_uncropped" needs images of 256x256. Received: 224x224. '
         "Change it, or the size that [dataset] asks for."
     )
@@ -326,7 +320,7 @@ ALEXNET_BIASES = dict.fromkeys(("conv2", "conv4", "conv5", "fc64a", "fc64b"), (1
 def test_weights_start_as_the_original_says(
     name: str,
     spec: DatasetSpec,
-    options: dict[str, Any],
+    options: Fields,
     kernels: dict[str, float],
     biases: dict[str, tuple[float, float]],
 ) -> None:
@@ -343,8 +337,6 @@ def test_weights_start_as_the_original_says(
 
 
 def test_heads_share_the_width_and_a_text_is_read_forwards_only() -> None:
-    import numpy as np
-
     with pytest.raises(
         RecipeError, match=r"width must be a multiple of num_heads\. Received: 10 with 4 heads\."
     ):
@@ -360,7 +352,7 @@ def test_heads_share_the_width_and_a_text_is_read_forwards_only() -> None:
 # All of them
 
 
-SMALLEST: list[tuple[str, DatasetSpec, dict[str, Any]]] = [
+SMALLEST = [
     ("mlp", DIGITS, {"hidden_units": (4,)}),
     ("keras_mnist_cnn", DIGITS, {"filters": (2, 2), "dense_units": 8}),
     ("simple_rnn", DIGITS, {"units": 1}),
@@ -385,11 +377,8 @@ def test_none_is_left_out() -> None:
 
 @pytest.mark.parametrize(("name", "spec", "options"), SMALLEST)
 def test_a_network_gives_what_the_loss_expects_and_one_step_changes_every_weight(
-    name: str, spec: DatasetSpec, options: dict[str, Any]
+    name: str, spec: DatasetSpec, options: Fields
 ) -> None:
-    import keras
-    import numpy as np
-
     keras.utils.set_random_seed(0)
     model = build(name, spec, **options)
     assert model.output_shape == (None, *spec.output_shape)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from outcomes import error_of
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.recipe import files, tables
 from tfbench.recipe.optimizers import AdadeltaConfig, AdamConfig
@@ -82,9 +83,7 @@ def test_a_run_is_limited_unless_the_recipe_or_the_command_line_limits_it(tmp_pa
     ],
 )
 def test_a_recipe_that_is_not_there_is_named(in_tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(UnknownNameError) as caught:
-        files.find_recipe(name)
-    assert str(caught.value).startswith(message)
+    assert error_of(UnknownNameError, files.find_recipe, name).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +187,9 @@ def test_a_file_that_is_no_recipe_is_named(
     ],
 )
 def test_rejects_a_wrong_value_with_one_line(tmp_path: Path, typed: str, message: str) -> None:
-    with pytest.raises(RecipeError) as caught:
-        files.load_recipe(write(tmp_path, MINIMAL), dict(map(tables.parse_override, typed.split())))
-    (line,) = str(caught.value).splitlines()
+    values = dict(map(tables.parse_override, typed.split()))
+    path = write(tmp_path, MINIMAL)
+    (line,) = error_of(RecipeError, files.load_recipe, path, values).splitlines()
     assert "mine.toml" not in line
     assert message in line
 
@@ -205,9 +204,8 @@ def test_rejects_a_wrong_value_with_one_line(tmp_path: Path, typed: str, message
 def test_rejects_a_recipe_without_a_table_or_a_required_key(
     tmp_path: Path, removed: str, message: str
 ) -> None:
-    with pytest.raises(RecipeError) as caught:
-        load(tmp_path, re.sub(removed, "", MINIMAL))
-    assert str(caught.value).endswith(f"mine.toml: {message}")
+    found = error_of(RecipeError, load, tmp_path, re.sub(removed, "", MINIMAL))
+    assert found.endswith(f"mine.toml: {message}")
 
 
 def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
@@ -216,9 +214,8 @@ def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
         .replace('"mlp"', '"mpl"')
         .replace('"mnist"', '"mnits"')
     )
-    with pytest.raises(RecipeError) as caught:
-        load(tmp_path, text + "[extra]\n", distribution__strategy="x")
-    lines = str(caught.value).splitlines()
+    found = error_of(RecipeError, load, tmp_path, text + "[extra]\n", distribution__strategy="x")
+    lines = found.splitlines()
     assert len(lines) == 5
     assert sorted("mine.toml: " in line for line in lines) == [False, True, True, True, True]
     assert [line for line in lines if line.startswith("distribution.strategy: ")]
@@ -342,10 +339,9 @@ def test_a_network_named_on_the_command_line_is_not_taken_for_that_of_the_recipe
     ],
 )
 def test_rejects_what_no_record_can_hold(tmp_path: Path, value: str, problem: str) -> None:
-    with pytest.raises(RecipeError) as caught:
-        load_with(tmp_path, f'name = "a:b"\nx = {value}')
-    assert str(caught.value).startswith(f"{tmp_path}/mine.toml: model.x")
-    assert str(caught.value).endswith(f": {problem}")
+    found = error_of(RecipeError, load_with, tmp_path, f'name = "a:b"\nx = {value}')
+    assert found.startswith(f"{tmp_path}/mine.toml: model.x")
+    assert found.endswith(f": {problem}")
 
 
 def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another(

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
+from outcomes import error_of
 from tfbench.errors import RecipeError
 from tfbench.records import events
 
@@ -13,9 +12,8 @@ PACKAGE = Path(events.__file__).parents[1]
 
 def test_what_a_nested_record_does_not_know_is_said_with_what_it_knows() -> None:
     state = {"seconds": 1.0, "gpus": {"a": {"clock": 1.0}}, "joules": {}, "jouls": {}}
-    with pytest.raises(RecipeError) as caught:
-        events.read_fields({"kind": "machine", "time": 1.0, "state": state})
-    gpu, outer = str(caught.value).splitlines()
+    fields = {"kind": "machine", "time": 1.0, "state": state}
+    gpu, outer = error_of(RecipeError, events.read_fields, fields).splitlines()
     assert (
         outer
         == "machine.state.jouls: unknown key. Did you mean 'joules'? Known keys: seconds, gpus,"

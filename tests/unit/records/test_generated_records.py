@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from generated import examples
 from journals import build_sized_result, make_database, write_journal
+from kinds import Cli
 from mutations import Mutation, mutate, mutations
 from profile_runs import build_profile_run, write_profile_journal
 from sweeps import TWO_SETUPS, build_plan, write_sweep
@@ -26,7 +27,6 @@ from tfbench.records.journal import read_result
 from tfbench.store.briefs import summarize_stored
 from tfbench.store.store import Store
 
-Cli = Callable[..., Any]
 pytestmark = pytest.mark.timeout(3600)  # a thousand journals on a busy machine
 
 UNREADABLE = "could not be read, and all else was done without"
@@ -99,7 +99,7 @@ def require_good_runs(store: Store, tfbench: Cli) -> None:
     without_traceback(tfbench("recover", *root))
     compared = without_traceback(tfbench("compare", "--all", "--format", "json", *root))
     assert compared.exit_code == 0 or UNREADABLE in compared.stderr, compared.stderr
-    entries = [entry for row in json.loads(compared.stdout)["rows"] for entry in row["entries"]]
+    entries = [entry for row in compared.document["rows"] for entry in row["entries"]]
     assert {run["id"] for entry in entries for run in entry["runs"]} >= set(GOOD)
     page = str(store.root.parent / "report.html")
     report = without_traceback(tfbench("report", "--all", "-o", page, *root))

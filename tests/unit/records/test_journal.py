@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from builders import build_epoch, build_recipe, build_request, build_span, build_usage
+from builders import build_epoch, build_peak, build_recipe, build_request, build_span, build_usage
 from journals import build_sized_result, write_journal
+from outcomes import error_of
 from tfbench.errors import TrackingError
 from tfbench.records import journal as journal_module
 from tfbench.records.journal import (
@@ -22,8 +23,8 @@ from tfbench.records.journal import (
     request_fields,
 )
 from tfbench.records.json_lines import Follower, Record
-from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
-from tfbench.records.run import RunExit, RunRequest, RunResult
+from tfbench.records.machine import BreakdownRecord, InputCheck
+from tfbench.records.run import RunExit
 from tfbench.store.store import Store
 
 
@@ -41,16 +42,18 @@ def kinds(path: Path) -> list[str]:
     return [record["kind"] for record in Follower(path).read()]
 
 
-def write_request(path: Path, request: RunRequest | None = None) -> Journal:
+@pytest.fixture
+def journal(path: Path) -> Journal:
+    """A journal that holds a request alone."""
     journal = Journal(path)
-    journal.append("request", **request_fields(request or build_request()))
+    journal.append("request", **request_fields(build_request()))
     return journal
 
 
 def require_that_lines_only_add(records: list[Record]) -> None:
     """Any beginning of a journal gives a result, to which the lines that follow only add."""
     final = replay(records)
-    before: RunResult | None = None
+    before = None
     for size in range(1, len(records) + 1):
         result = replay(records[:size])
         assert result.status == ("FINISHED" if size == len(records) else "RUNNING")
@@ -79,18 +82,16 @@ def test_what_was_measured_comes_back(tmp_path: Path) -> None:
         usage=build_usage(peak_gpu_memory_bytes=(1, 2), throttled_seconds=0.5),
         input_check=InputCheck(num_batches=64, seconds=0.5),
         breakdown=BreakdownRecord(entries={"startup": 3.5, "steady": 1.0}, elapsed_seconds=4.75),
-        peak_checks=tuple(
-            PeakCheck(size=2048, precision="float32", num_rounds=3, flops=2 * 2048**3, seconds=s)
-            for s in (0.2, 0.1)
-        ),
+        peak_checks=tuple(build_peak(seconds=s) for s in (0.2, 0.1)),
     )
     records = read_records(write_journal(Store(tmp_path), result))
     assert replay(records) == result
     require_that_lines_only_add(records)
 
 
-def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(path: Path) -> None:
-    journal = write_request(path)
+def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(
+    path: Path, journal: Journal
+) -> None:
     follower = Follower(path)
     assert [record["kind"] for record in follower.read()] == ["request"]
     assert follower.read() == []
@@ -107,9 +108,9 @@ def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(p
 
 @pytest.mark.parametrize("torn", [b'{"kind":"epoch","epo', b'{"kind":"note","text":"\xc3'])
 def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_one(
-    path: Path, torn: bytes
+    path: Path, journal: Journal, torn: bytes
 ) -> None:
-    write_request(path).close()
+    journal.close()
     with path.open("ab") as file:
         file.write(torn)
     journal = Journal(path)
@@ -133,8 +134,9 @@ def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_
         b'{"kind":"note","time":1.0,"text":"\xff\xfe"}',
     ],
 )
-def test_a_line_that_is_no_record_is_counted_and_costs_no_other(path: Path, line: bytes) -> None:
-    journal = write_request(path)
+def test_a_line_that_is_no_record_is_counted_and_costs_no_other(
+    path: Path, journal: Journal, line: bytes
+) -> None:
     journal.append("note", text="before")
     with path.open("ab") as file:
         file.write(line + b"\n")
@@ -144,24 +146,21 @@ def test_a_line_that_is_no_record_is_counted_and_costs_no_other(path: Path, line
     assert (result.notes, result.num_unreadable_lines) == (("before", "after"), 1)
 
 
-def test_a_last_line_that_lacks_only_its_end_counts(path: Path) -> None:
-    journal = write_request(path)
+def test_a_last_line_that_lacks_only_its_end_counts(path: Path, journal: Journal) -> None:
     journal.append("exit", status="KILLED", reason="timed out")
     journal.close()
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
     assert replay(read_records(path)).exit == RunExit(status="KILLED", reason="timed out")
 
 
-def test_a_text_that_is_no_unicode_does_not_cost_its_record(path: Path) -> None:
-    journal = write_request(path)
+def test_a_text_that_is_no_unicode_does_not_cost_its_record(path: Path, journal: Journal) -> None:
     journal.append("note", text="data-\udcff")
     journal.close()
     assert replay(read_records(path)).notes == ("data-?",)
 
 
 @pytest.mark.usefixtures("spans_are_held_back")
-def test_spans_are_held_back_until_the_next_record_or_the_end(path: Path) -> None:
-    journal = write_request(path)
+def test_spans_are_held_back_until_the_next_record_or_the_end(path: Path, journal: Journal) -> None:
     journal.append_span(build_span(first_step=1, last_step=1))
     journal.append_span(build_span(first_step=2, last_step=9))
     assert kinds(path) == ["request"]
@@ -172,8 +171,8 @@ def test_spans_are_held_back_until_the_next_record_or_the_end(path: Path) -> Non
     assert [span.num_steps for span in replay(read_records(path)).spans] == [1, 8, 1]
 
 
-def test_two_processes_append_whole_lines(path: Path) -> None:
-    write_request(path).close()
+def test_two_processes_append_whole_lines(path: Path, journal: Journal) -> None:
+    journal.close()
     code = (
         "import sys; from pathlib import Path; from tfbench.records.journal import Journal\njournal"
         " = Journal(Path(sys.argv[1]))\nfor index in range(300): journal.append('note',"
@@ -192,9 +191,8 @@ def test_two_processes_append_whole_lines(path: Path) -> None:
 
 @pytest.mark.usefixtures("spans_are_held_back")
 def test_writes_spans_and_record_from_the_reserve_when_the_disk_is_full(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = write_request(path)
     reserve = path.with_suffix(".reserve")
     real_write = os.write
     journal.reserve()
@@ -212,9 +210,8 @@ def test_writes_spans_and_record_from_the_reserve_when_the_disk_is_full(
 
 
 def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = write_request(path)
     real_write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: real_write(file, data[:10]))
     with pytest.raises(OSError, match="No space left"):
@@ -236,15 +233,13 @@ def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(
 )
 def test_a_file_that_is_no_journal_is_named(path: Path, content: bytes, message: str) -> None:
     path.write_bytes(content)
-    with pytest.raises(TrackingError) as caught:
-        read_result(path)
-    assert f"{path}: {message}" in str(caught.value)
+    assert f"{path}: {message}" in error_of(TrackingError, read_result, path)
 
 
 def test_a_journal_is_synced_no_more_often_than_asked(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced: list[int] = []
+    synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
     journal = Journal(path)
     for every_seconds in (3600.0, 3600.0, 0.0, 3600.0):

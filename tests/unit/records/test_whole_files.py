@@ -3,17 +3,14 @@
 import errno
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from journals import build_sized_result, make_database, write_journal
+from kinds import Cli
 from tfbench.records.whole_files import replacing, write_output, write_whole
 from tfbench.store.store import Store
-
-Cli = Callable[..., Any]
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode_and_a_new_one_gets_the_user_s(
@@ -65,9 +62,8 @@ def test_a_pipe_or_device_is_written_to_and_stays_what_it_is(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["pipe.jsonl", "RUN.brief.json", "RUN.tracked.json", "RUN.lock"])
 @pytest.mark.parametrize("command", ["runs", "recover"])
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(
-    in_tmp_path: Path, tfbench: Cli, name: str, command: str
+    in_tmp_path: Path, store: Store, tfbench: Cli, name: str, command: str
 ) -> None:
-    store = Store(Path("mlruns"))
     make_database(store)
     journal = write_journal(store, build_sized_result(0))
     pipe = journal.with_name(name.replace("RUN", journal.stem))

@@ -2,16 +2,15 @@ from typing import Any
 
 import pytest
 
-from sweeps import TWO_SETUPS, build_brief
+from kinds import Fields
+from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.records.sweep import Setup
 from tfbench.report.comparison.plots import comparison_plots, corner_rows, lay_out
 from tfbench.report.plot import Plot
 
-BATCH = "training.global_batch_size"
 WIDTH = "model.hidden_units"
 THREADS = "training.intra_op_threads"
-DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 
 
 def sweep_of(
@@ -61,7 +60,7 @@ def test_a_panel_is_a_network_and_a_line_a_setup() -> None:
     ]
     assert [y for _, y, *_ in second.points] == pytest.approx([1600.0 * mean, 12800.0 * mean])
     interval = comparison.rows[0].entries[DEFAULT].interval
-    assert interval and first.points[0][2:] == (interval.low, interval.high)
+    assert first.points[0][2:] == (interval.low, interval.high)
     assert plot.title.splitlines() == [
         "Training speed by global batch size (samples), with 95 % intervals",
         "test, real data, on Example CPU 3000",
@@ -90,7 +89,7 @@ def test_speed_ups_have_their_intervals_and_lie_above_or_below_the_baseline() ->
     ]
     (row,) = [row for row in comparison.rows if row.configuration == {WIDTH: [10], BATCH: 32}]
     speedup = row.entries[MIRRORED].speedup
-    assert speedup and other.points[0][2:] == (speedup.low, speedup.high)
+    assert other.points[0][2:] == (speedup.low, speedup.high)
     assert plot.level == (1.0, f"{DEFAULT} (baseline)")
     assert [x for x, *_ in plot.panels[1].series[1].points] == [32, 64]
 
@@ -124,7 +123,7 @@ def test_single_runs_have_no_intervals_and_what_there_is_nothing_of_no_plot() ->
     ],
 )
 def test_the_x_axis_is_the_batch_size_or_what_else_is_varied(
-    settings: list[dict[str, Any]], label: str, xs: list[float]
+    settings: list[Fields], label: str, xs: list[float]
 ) -> None:
     briefs = [
         build_brief(

@@ -10,8 +10,10 @@ import pytest
 from rich.console import Console
 
 from builders import (
+    build_dataset,
     build_environment,
     build_epoch,
+    build_peak,
     build_placement,
     build_progress,
     build_recipe,
@@ -20,11 +22,11 @@ from builders import (
     build_span,
     build_usage,
 )
+from kinds import Golden
 from screens import Screen
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
+from tfbench.records.machine import BreakdownRecord, InputCheck
 from tfbench.records.run import (
-    DatasetSummary,
     ModelSummary,
     RunExit,
     RunResult,
@@ -37,7 +39,6 @@ from tfbench.report.run.sections import next_section, run_sections
 from tfbench.report.table import text
 from tfbench.runs.run import Run
 
-Golden = Callable[[str, str], None]
 RUN_ID = "0123456789abcdef" * 2
 JOURNAL = f"/home/u/mlruns/journals/{RUN_ID}.jsonl"
 TRACKED = TrackedRun(
@@ -109,13 +110,7 @@ def build_mnist_run() -> RunResult:
             cross_device_ops="hierarchical_copy",
             notes=("no GPU found: mirrored runs on the CPU",),
         ),
-        dataset=DatasetSummary(
-            name="mnist",
-            source="synthetic, seed 0",
-            synthetic=True,
-            train_samples=60_000,
-            validation_samples=10_000,
-        ),
+        dataset=build_dataset(),
         model=ModelSummary(
             num_parameters=1_796_010,
             num_trainable_parameters=1_796_010,
@@ -132,11 +127,7 @@ def build_mnist_run() -> RunResult:
         epochs=epochs,
         usage=build_usage(peak_memory_bytes=1_500_000_000, memory_before_model_bytes=600_000_000),
         input_check=InputCheck(num_batches=64, seconds=0.128),
-        peak_checks=(
-            PeakCheck(
-                size=2048, precision="float32", num_rounds=4, flops=500_000_000_000, seconds=1.0
-            ),
-        ),
+        peak_checks=(build_peak(size=2048, num_rounds=4, flops=500_000_000_000),),
         breakdown=BreakdownRecord(
             entries={
                 "startup": 4.0,
@@ -169,6 +160,13 @@ def build_failed_run() -> RunResult:
     )
 
 
+def open_console(
+    file: io.StringIO, width: int = 80, is_full: bool = False, **terminal: Any
+) -> RunConsole:
+    console = Console(file=file, width=width, **terminal)
+    return RunConsole(quiet_stdout=False, is_full=is_full, console=console)
+
+
 def show(
     result: RunResult,
     *,
@@ -178,12 +176,8 @@ def show(
     file: io.StringIO | None = None,
 ) -> str:
     file = file or io.StringIO()
-    colors: dict[str, Any] = (
-        {"force_terminal": True, "color_system": "standard"} if file.isatty() else {}
-    )
-    shown = RunConsole(
-        quiet_stdout=False, is_full=is_full, console=Console(file=file, width=width, **colors)
-    )
+    colors = {"force_terminal": True, "color_system": "standard"} if file.isatty() else {}
+    shown = open_console(file, width, is_full, **colors)
     shown.stage("starting TensorFlow")
     shown.stage("loading data")
     shown.ready(result)
@@ -262,9 +256,7 @@ def test_a_terminal_shows_both_percentages_the_speed_and_the_time_left() -> None
 
 def test_no_thread_draws_beside_the_measurement() -> None:
     before = threading.active_count()
-    shown = RunConsole(
-        quiet_stdout=False, console=Console(file=Screen(), width=80, force_terminal=True)
-    )
+    shown = open_console(Screen(), force_terminal=True)
     shown.ready(build_mnist_run())
     shown.progress(build_progress(total_steps=None, steps_per_second=None, seconds_left=None))
     assert threading.active_count() == before
@@ -274,7 +266,7 @@ def test_no_thread_draws_beside_the_measurement() -> None:
 
 def test_what_is_to_be_known_of_devices_is_the_first_line() -> None:
     file = io.StringIO()
-    shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
+    shown = open_console(file)
     shown.stage("starting TensorFlow")
     shown.warning("a GPU is not used")
     shown.stage("loading data")
@@ -295,7 +287,7 @@ def test_a_run_that_never_got_ready_shows_why() -> None:
         error={"type": "ValueError", "message": "bad"},
     )
     file = io.StringIO()
-    shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
+    shown = open_console(file)
     shown.finish(
         Run(result=result, summary=Summary(metrics={}), tracked=None, journal=Path("run.jsonl"))
     )

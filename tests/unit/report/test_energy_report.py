@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from builders import build_placement, build_result
-from powered import CARD, GPU, build_powered_run
+from builders import build_result
+from powered import CARD, GPU, ON_GPU, build_powered_run
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.energy import EnergyPart, EnergySources
+from tfbench.records.energy import EnergySources
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_document, comparison_table
 from tfbench.report.run.run_document import run_document
@@ -20,7 +20,7 @@ REASON = "CPU: no RAPL counters in /sys/class/powercap (usual in VMs and contain
 
 
 def on_gpu() -> RunResult:
-    return build_powered_run(CARD, placement=build_placement(devices=("gpu:0",)))
+    return build_powered_run(CARD, placement=ON_GPU)
 
 
 def shown(lines: list[str]) -> str:
@@ -61,7 +61,7 @@ def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
         for setup in TWO_SETUPS
         for number in (1, 2)
     ]
-    figures: list[tuple[float, list[EnergyPart]]] = [
+    figures = [
         (20.0, ["package"]),
         (45.0, ["package"]),
         *[(90.0, ["gpu", "package"])] * 2,

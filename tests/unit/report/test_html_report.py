@@ -1,18 +1,16 @@
 import html.parser
-from collections.abc import Callable
 from typing import Any
 
 from builders import build_environment
+from kinds import Golden
 from plots import build_plot
-from sweeps import TWO_SETUPS, build_brief, build_plan
+from sweeps import BATCH, MIRRORED, TWO_SETUPS, build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.machine import Gpu
 from tfbench.report.html_report import ReportContents, render_report, report_sections
 from tfbench.report.table import html as html_of
 
-BATCH = "training.global_batch_size"
-DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 EVIL = "<script>alert(1)</script>"
 REFERENCE = {
     "hardware": "Old <GPU>",
@@ -28,9 +26,9 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, list[str]] = {}
-        self._open: list[str] = []
+        self.elements = []
+        self.texts = {}
+        self._open = []
         self.feed(text)
         self.close()
         assert self._open == []
@@ -73,7 +71,7 @@ def compared(**fields: Any) -> Comparison:
 
 def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportContents:
     comparison = comparison or compared()
-    values: dict[str, Any] = {
+    values = {
         "created": 1_700_000_000.0,
         "comparison": comparison,
         "verdict": find_verdict(comparison),
@@ -87,7 +85,11 @@ def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportCo
     return ReportContents(**values | fields)
 
 
-def test_a_report_is_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
+def page_of(comparison: Comparison | None = None, **fields: Any) -> Page:
+    return Page(render_report(contents_of(comparison, **fields)))
+
+
+def test_a_report_is_as_in_the_golden_file(golden: Golden) -> None:
     gpu = Gpu(name="Example GPU", memory_bytes=8 * 2**30, driver="555.42", power_limit_watts=400.0)
     environment = build_environment(gpus=(gpu,), git_dirty=True, cpu_governor=None)
     contents = contents_of(plots=(), environment=environment)
@@ -104,7 +106,7 @@ def test_the_page_stands_alone() -> None:
 
 
 def test_it_has_one_heading_and_every_picture_a_text() -> None:
-    page = Page(render_report(contents_of()))
+    page = page_of()
     assert page.texts["h1"] == ["Test"]
     assert [str(image["aria-label"]).partition(".")[0] for image in page.of("svg")] == ["speed"]
     assert page.of("html") == [{"lang": "en"}]
@@ -137,7 +139,7 @@ def test_every_text_from_outside_is_escaped() -> None:
 
 
 def test_what_there_is_nothing_of_is_left_out_or_said() -> None:
-    page = Page(render_report(contents_of(plan=None, verdict=())))
+    page = page_of(plan=None, verdict=())
     assert "rounds" not in page.texts["dt"]
     assert page.texts["title"] == ["Test: comparison of runs, tfbench report"]
     assert "Nothing is compared: there is one setup, or none with a speed." in page.texts["li"]
@@ -152,6 +154,6 @@ def test_warnings_stand_once_with_the_number_of_runs_that_have_them() -> None:
     runs = [
         build_brief(run_id=str(number), warnings=listed) for number, listed in enumerate(warnings)
     ]
-    page = Page(render_report(contents_of(compare(runs))))
+    page = page_of(compare(runs))
     assert "2 of 3 runs, for example: unsteady: steps spread by 5.5 %" in page.texts["li"]
-    assert "None of the runs has one." in Page(render_report(contents_of())).texts["li"]
+    assert "None of the runs has one." in page_of().texts["li"]

@@ -8,10 +8,17 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from builders import build_epoch, build_recipe, build_request, build_result, build_span
+from builders import (
+    build_dataset,
+    build_epoch,
+    build_recipe,
+    build_request,
+    build_result,
+    build_span,
+)
 from plots import SLOW, build_plot
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.run import DatasetSummary, RunResult
+from tfbench.records.run import RunResult
 from tfbench.report.figures import lines, png, svg, write_plots
 from tfbench.report.plot import Plot, PlotLine, Point, keep_ends
 from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time, run_plots
@@ -52,13 +59,7 @@ def build_trained_run(*, synthetic: bool = False, title: str = "Test") -> RunRes
         build_span(epoch=1 + n // 20, first_step=n + 1, last_step=n + 1, seconds=0.1)
         for n in range(1, 60)
     ]
-    data = DatasetSummary(
-        name="mnist",
-        source="seed 0",
-        synthetic=synthetic,
-        train_samples=640,
-        validation_samples=100,
-    )
+    data = build_dataset(synthetic=synthetic)
     return build_result(
         request=build_request(recipe=recipe), epochs=epochs, spans=tuple(spans), dataset=data
     )
@@ -141,7 +142,7 @@ def test_of_many_panels_the_ends_are_kept_and_a_note_says_so() -> None:
 def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    texts: list[Text] = []
+    texts = []
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, *_, **__: texts.extend(figure.findobj(Text))
     )
@@ -187,6 +188,6 @@ def test_accuracy_by_time_has_a_panel_for_each_setting_and_a_line_for_each_setup
         for setup in ("a", "b")
     ]
     plot = accuracy_by_time(curves, "mnist_mlp, real data")
-    assert plot and [panel.title for panel in plot.panels] == ["small", "large"]
+    assert [panel.title for panel in plot.panels] == ["small", "large"]
     assert series_of(plot) == {"a": list(points), "b": list(points)}
     assert accuracy_by_time([AccuracyCurve("small", "a", ())], "x") is None

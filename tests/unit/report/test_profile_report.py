@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from builders import build_recipe, build_request, build_result
+from kinds import Fields, Golden
 from profiles import (
     CONV,
     MS,
@@ -38,7 +38,6 @@ from tfbench.report.run.run_document import run_document
 from tfbench.report.table import text
 
 QUIET = Summary(metrics={}, warnings=())
-Golden = Callable[[str, str], None]
 
 
 def build_deep(num_layers: int) -> RunResult:
@@ -63,18 +62,14 @@ def profile_lines(result: RunResult, *, is_whole: bool = False) -> list[str]:
     return text(show_profile(result, is_whole=is_whole), 80)
 
 
-def document_of(result: RunResult) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(
-        json.dumps(run_document(result, QUIET, None), allow_nan=False)
-    )
-    return document
+def document_of(result: RunResult) -> Fields:
+    return json.loads(json.dumps(run_document(result, QUIET, None), allow_nan=False))
 
 
 def bottleneck_of(*rounds: ProfileRound, **fields: Any) -> tuple[str, str, list[str]]:
     """Returns the bottleneck's name, its sentence, and the words of the command to try."""
     result = build_profiled(build_profile(rounds=rounds, **fields))
     step = summarize_profile(result)
-    assert step is not None
     return step.bottleneck.name, describe_bottleneck(step), next_command(result)
 
 
@@ -180,7 +175,6 @@ def test_phases_that_do_not_add_up_have_no_bottleneck(full: float, is_clear: boo
 
 def test_layers_of_a_kind_that_outweigh_the_longest_part_are_the_bottleneck_together() -> None:
     deep = build_deep(40).profile
-    assert deep
     (one,) = deep.rounds
     # The optimizer takes 0.5 of 6 ms, which is more than any other part, and 40 layers 3 ms.
     update = dataclasses.replace(
@@ -205,7 +199,7 @@ def test_layers_of_a_kind_that_outweigh_the_longest_part_are_the_bottleneck_toge
         ({"gradient_flops_per_sample": None}, "35 %"),
     ],
 )
-def test_the_table_says_what_limits_a_layer(fields: dict[str, Any], words: str) -> None:
+def test_the_table_says_what_limits_a_layer(fields: Fields, words: str) -> None:
     conv, pool = build_profile().layers
     result = build_profiled(build_profile(layers=(conv, dataclasses.replace(pool, **fields))))
     (line,) = [line for line in profile_lines(result) if line.startswith("pool ")]

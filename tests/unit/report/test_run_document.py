@@ -3,11 +3,11 @@
 import dataclasses
 import json
 import math
-from typing import Any
 
 import pytest
 
 from builders import build_epoch, build_recipe, build_request, build_result
+from kinds import Fields
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunExit, RunResult, Summary, TrackedRun
@@ -20,10 +20,9 @@ TRACKED = TrackedRun(tracking_uri="sqlite:///mlruns/mlflow.db", experiment_id="1
 
 def written_of(
     result: RunResult, summary: Summary | None = None, tracked: TrackedRun | None = None
-) -> dict[str, Any]:
+) -> Fields:
     found = run_document(result, summary or summarize_run(result), tracked)
-    plain: dict[str, Any] = json.loads(json.dumps(found, allow_nan=False))
-    return plain
+    return json.loads(json.dumps(found, allow_nan=False))
 
 
 def test_a_finished_run_is_written_with_every_figure() -> None:

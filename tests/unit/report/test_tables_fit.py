@@ -6,11 +6,11 @@ No line is longer, and nothing is lost without a word.
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable
 
 import pytest
 
-from sweeps import TWO_SETUPS, build_brief
+from kinds import Golden
+from sweeps import BATCH, TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.report.comparison.comparison import comparison_table, loss_table, speedup_bars
 from tfbench.report.comparison.speeds import legend
@@ -19,9 +19,6 @@ from tfbench.report.history import HistoryEntry, history_section
 from tfbench.report.table import Table, text
 from tfbench.sweeps.arguments import parse_setup
 
-Golden = Callable[[str, str], None]
-
-BATCH = "training.global_batch_size"
 WIDTH = "model.hidden_units"
 SETUPS = (*TWO_SETUPS, parse_setup("mirrored gpu:0,gpu:1,gpu:2,gpu:3"))
 
@@ -58,7 +55,7 @@ def test_validation_losses_stand_below_the_speeds_of_precisions_and_only_there()
         for brief, (_, (place, _), number) in zip(bare, places, strict=True)
     ]
     found = loss_table(compare(briefs, keys=[BATCH], compared=("precision",)))
-    assert found and [line.split() for line in found.text(80)] == [
+    assert [line.split() for line in found.text(80)] == [
         ["batch", "A", "B", "C"],
         ["32", "0.15", "1.15", "2.15"],
         ["64", "0.15", "1.15", "2.15"],
@@ -100,7 +97,6 @@ def test_speedups_of_two_setups_are_drawn_as_intervals_where_there_is_something_
 ) -> None:
     slower = (50.0, 52.0, 51.0)
     table = bars({32: slower, 64: (80.0, 110.0, 95.0), 128: (118.0, 121.0, 120.0)})
-    assert table
     golden("speedup_bars_80.txt", "\n".join(table.text(80)) + "\n")
     assert bars({32: slower}) is None
     assert (

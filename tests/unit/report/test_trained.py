@@ -3,12 +3,12 @@
 It also shows the search for the run's fastest settings.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from builders import build_epoch, build_recipe, build_request, build_result
+from kinds import Golden
 from tfbench.records.run import Evaluation, Predictions, ResumePoint, RunExit, RunResult, Summary
 from tfbench.report.run.header import describe_heads, epoch_lines
 from tfbench.report.run.run_document import run_document
@@ -50,7 +50,7 @@ def test_shows_what_the_training_samples_gave_in_inference_mode() -> None:
 
 
 def test_evaluations_and_predictions_are_shown_as_in_the_golden_file(
-    golden: Callable[[str, str], None],
+    golden: Golden,
 ) -> None:
     evaluations = (
         Evaluation(name="test", num_samples=26_032, seconds=2.0, loss=0.5, accuracy=0.875),
@@ -84,7 +84,7 @@ def test_says_how_to_resume_only_where_there_is_something_left() -> None:
     assert resume_command(resumed, "mlruns") == f"tfbench run --resume {'a' * 32}    # from epoch 2"
 
 
-SPEED: dict[str, float | None] = {"samples_per_second": 190_412.0}
+SPEED = {"samples_per_second": 190_412.0}
 SETTINGS = "training.data_on_device=true, training.steps_per_execution=100, training.compiler=graph"
 
 

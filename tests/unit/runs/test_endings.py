@@ -1,9 +1,9 @@
 import signal
-from typing import Any
 
 import pytest
 
 from builders import build_result
+from kinds import Fields
 from tfbench.records.run import RunExit
 from tfbench.runs.run_status import describe_exit
 
@@ -52,6 +52,6 @@ def end(returncode: int, *, stopped_by: str = "", **result: object) -> RunExit:
     ],
 )
 def test_how_a_run_ended_that_was_followed(
-    returncode: int, told: dict[str, Any], status: str, reason: str
+    returncode: int, told: Fields, status: str, reason: str
 ) -> None:
     assert end(returncode, **told) == RunExit(status=status, reason=reason)

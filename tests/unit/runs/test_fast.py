@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from builders import build_placement, build_recipe, build_request
-from fake_runs import FakeRuns, Fate
+from fake_runs import FakeRuns, Fate, Fates
+from kinds import Fields
 from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, MeasurementError
 from tfbench.records.run import RunRequest, read_fast
 from tfbench.runs.fast import TRIAL_SECONDS, find_fastest
@@ -43,7 +44,7 @@ class Trials(FakeRuns):
 
 def build(
     *overrides: str,
-    measurement: dict[str, Any] | None = None,
+    measurement: Fields | None = None,
     strategy: str = "default",
     **training: Any,
 ) -> Any:
@@ -63,7 +64,7 @@ def test_the_fastest_of_three_is_taken_and_says_what_it_was_held_against() -> No
     assert runs.tried == [(False, 1, "graph"), (True, 100, "xla"), (True, 100, "graph")]
     assert runs.labels[1] == "trial 2, data_on_device=true steps_per_execution=100 compiler=xla"
     fast = read_fast(found)
-    assert fast and fast.as_asked == 32 * 900.0
+    assert fast.as_asked == 32 * 900.0
     assert fast.settings == {"data_on_device": True, "steps_per_execution": 100, "compiler": "xla"}
     assert {key: getattr(found.recipe.training, key) for key in fast.settings} == fast.settings
     assert found.overrides == (
@@ -178,12 +179,12 @@ def test_what_is_tried(
 @pytest.mark.parametrize(
     "fates", [(32_000.0, 30_000.0, DeviceError("no XLA")), (32_000.0, OFF_DEVICE)]
 )
-def test_where_nothing_is_faster_the_recipe_stays_as_it_is(fates: tuple[Fate, ...]) -> None:
+def test_where_nothing_is_faster_the_recipe_stays_as_it_is(fates: Fates) -> None:
     request = build()
     found = find_fastest(request, Trials(*fates))
     assert (found.recipe, found.overrides, found.name) == (request.recipe, (), "mine")
     fast = read_fast(found)
-    assert fast and (fast.as_asked, fast.settings) == (32_000.0, {})
+    assert (fast.as_asked, fast.settings) == (32_000.0, {})
     assert read_fast(request) is None
 
 
@@ -196,7 +197,7 @@ def test_where_nothing_is_faster_the_recipe_stays_as_it_is(fates: tuple[Fate, ..
     ],
 )
 def test_it_ends_where_the_recipe_itself_does_not_run(
-    fates: tuple[Fate, ...], error: type[Exception], message: str
+    fates: Fates, error: type[Exception], message: str
 ) -> None:
     runs = Trials(*fates)
     with pytest.raises(error, match=message):

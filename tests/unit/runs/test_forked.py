@@ -50,7 +50,7 @@ def prepare(forker: Forker, tags: dict[str, str] | None = None, **sections: Any)
 @pytest.fixture
 def fork(forker: Forker, tmp_path: Path) -> Iterator[Fork]:
     """Forks what executes some code; what it prints goes to "output"."""
-    made: list[Forked] = []
+    made = []
 
     def fork(code: str, **environment: str) -> Forked:
         path = tmp_path / "request.json"
@@ -130,7 +130,7 @@ def test_it_hears_of_the_parents_end_by_the_pipe_and_ends_when_nobody_waits_for_
 
 
 def test_the_end_of_the_prepared_process_ends_no_run_and_another_is_prepared_for_the_next(
-    fork: Fork, forker: Forker
+    fork: Fork,
 ) -> None:
     one = fork(FOLLOW)
     first = prepared_by(one)

@@ -17,6 +17,7 @@ import pytest
 
 from fake_workers import read_journal, wait_for
 from groups import RUN, Fates, group_request, measure, start_fakes
+from kinds import Fields
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe.sections import DistributionConfig
 from tfbench.records.journal import read_result
@@ -39,7 +40,7 @@ def meanwhile(
 
     Returns where the ids of all processes will be.
     """
-    pids = list[int]()
+    pids = []
 
     def wait_and_do() -> None:
         paths = [worker_journal_path(store.journal_path(RUN), number) for number in range(2)]
@@ -55,7 +56,6 @@ def meanwhile(
 def end_of(store: Store) -> tuple[str, str]:
     """Makes a run, and returns how it ended."""
     end = measure(store).result.exit
-    assert end
     return end.status, end.reason
 
 
@@ -127,11 +127,11 @@ def test_what_goes_wrong_after_the_run_costs_the_last_check_alone(
 class Ended:
     """Stands in for a worker's process that has ended."""
 
-    def __init__(self, returncode: int, *records: dict[str, Any]) -> None:
+    def __init__(self, returncode: int, *records: Fields) -> None:
         self.returncode = returncode
         self._records = list(records)
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[Fields]:
         records = self._records
         self._records = []
         return records
@@ -202,7 +202,7 @@ class Trained(Ended):
 
     def __init__(self) -> None:
         super().__init__(0)
-        self.returncode: Any = None
+        self.returncode = None
 
 
 def test_workers_that_evaluate_may_be_silent_for_as_long_as_the_longest_epoch(
@@ -210,7 +210,7 @@ def test_workers_that_evaluate_may_be_silent_for_as_long_as_the_longest_epoch(
 ) -> None:
     now = 0.0
     monkeypatch.setattr(group, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
-    worker: Any = Trained()
+    worker = Trained()
     alone = group.Group([worker], [group_request(1)])
     for now, kind in ((5000.0, "spans"), (7000.0, "epoch"), (7001.0, "epoch"), (7002.0, "stage")):
         worker._records = [{"kind": kind, "time": now, "name": "evaluates"}]

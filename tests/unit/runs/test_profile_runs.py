@@ -4,7 +4,6 @@ What is summed up, tracked, kept and shown of them, and where they are left out.
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from builders import build_recipe, build_request
 from journals import build_sized_result, write_journal
+from kinds import Cli, Fields
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError, UnknownNameError
@@ -108,7 +108,7 @@ def test_the_last_run_that_trained_is_found_behind_a_profile(store: Store) -> No
     ],
 )
 def test_a_profile_that_is_named_as_a_training_is_called_what_it_is(
-    arguments: tuple[str, ...], store: Store, tfbench: Callable[..., Any]
+    arguments: tuple[str, ...], store: Store, tfbench: Cli
 ) -> None:
     write_journal(store, TRAINED)
     write_profile_journal(store, build_profile_run())
@@ -134,7 +134,7 @@ def test_a_profile_that_is_named_as_a_training_is_called_what_it_is(
     ],
 )
 def test_a_profile_that_would_tell_nothing_is_rejected(
-    training: dict[str, Any], kind: Any, reason: str
+    training: Fields, kind: Any, reason: str
 ) -> None:
     request = build_request(recipe=build_recipe(training=training))
     with pytest.raises(RecipeError, match=f"^{reason}"):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from builders import build_recipe
+from kinds import Fields
 from tfbench.errors import RecipeError
 from tfbench.runs.ranks import find_rank
 
@@ -96,7 +97,7 @@ BY_HAND = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
 def test_launchers_and_users_say_which_worker_it_is(
     environment: dict[str, str],
     by_recipe: int | None,
-    given: dict[str, Any],
+    given: Fields,
     found: tuple[int, int, str],
 ) -> None:
     assert find(environment, by_recipe, **given) == found
@@ -185,7 +186,7 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
     ],
 )
 def test_what_is_not_said_or_contradicts_is_an_error(
-    environment: dict[str, str], num_workers: int | None, given: dict[str, Any], what: str
+    environment: dict[str, str], num_workers: int | None, given: Fields, what: str
 ) -> None:
     with pytest.raises(RecipeError, match=what):
         find(environment, num_workers, **given)

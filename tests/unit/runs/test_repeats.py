@@ -1,15 +1,15 @@
 import dataclasses
 import signal
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from builders import build_recipe, build_request
-from fake_runs import FakeRuns, Fate
+from builders import build_recipe, build_request, build_sizes
+from fake_runs import FakeRuns, Fate, Fates
+from kinds import Cli
 from tfbench.analysis.comparison.intervals import RepeatsSummary, Spread, log_interval
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TrackingError
-from tfbench.records.run import ModelSummary, RunRequest
+from tfbench.records.run import RunRequest
 from tfbench.report.run.repeats import repeats_document
 from tfbench.runs.run import Run
 from tfbench.runs.run_maker import RunMaker
@@ -70,7 +70,7 @@ def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
 
     def execute(request: RunRequest, label: str) -> Run:
         outcome = runs(request, label)
-        model = ModelSummary(num_parameters=1, num_trainable_parameters=1, digest=next(digests))
+        model = build_sizes(digest=next(digests))
         return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, model=model))
 
     with pytest.raises(ComparisonError, match="changed while it was repeated: model_digest"):
@@ -99,7 +99,7 @@ def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
     ],
 )
 def test_repeats_are_added_until_they_are_precise_or_too_many(
-    fates: tuple[Fate, ...], num: int, num_failed: int, reached: bool
+    fates: Fates, num: int, num_failed: int, reached: bool
 ) -> None:
     summary, _ = repeat(UNTIL_2_PERCENT, *fates)
     assert (summary.num, summary.num_failed, summary.reached) == (num, num_failed, reached)
@@ -118,7 +118,7 @@ def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
         ["the disk is full"],
     )
     interval = log_interval([100.0, 101.0])
-    assert interval and found["metrics"]["samples_per_second"]["low"] == interval.low
+    assert found["metrics"]["samples_per_second"]["low"] == interval.low
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
     ],
 )
 def test_a_request_to_stop_ends_the_repeats_and_those_done_are_shown(
-    fates: tuple[Fate, ...], num_runs: int
+    fates: Fates, num_runs: int
 ) -> None:
     summary, _ = repeat(RepeatPlan(num=5, max_num=5), *fates)
     assert (summary.was_interrupted, summary.num, summary.num_failed) == (True, num_runs, 0)
@@ -143,9 +143,9 @@ def test_a_request_to_stop_ends_the_repeats_and_those_done_are_shown(
     [((100.0,), 0), ((100.0, "FAILED", 100.0), 1), ((100.0, "STOPPED"), 130)],
 )
 def test_the_exit_code_is_that_of_the_worst_run(
-    tfbench: Callable[..., Any],
+    tfbench: Cli,
     monkeypatch: pytest.MonkeyPatch,
-    fates: tuple[Fate, ...],
+    fates: Fates,
     exit_code: int,
 ) -> None:
     runs = FakeRuns(*fates)

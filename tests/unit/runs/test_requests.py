@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from builders import build_epoch, build_recipe, build_request, build_result
+from kinds import Fields
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.records.journal import files_folder
 from tfbench.records.run import ResumePoint, RunExit, RunRequest, RunResult
@@ -25,9 +26,7 @@ from tfbench.runs.requests import merge_overrides, new_request, resumed_request
         ("jax", {"devices": ["cpu:0"]}, "-default-cpu:0-jax"),
     ],
 )
-def test_a_run_is_named_after_what_varies(
-    backend: str, distribution: dict[str, Any], end: str
-) -> None:
+def test_a_run_is_named_after_what_varies(backend: str, distribution: Fields, end: str) -> None:
     recipe = build_recipe(training={"backend": backend}, distribution=distribution)
     name = new_request(recipe, name=None, data_dir=None).name
     assert name.startswith(recipe.name) and name.endswith(
@@ -72,7 +71,6 @@ def resume(folder: Path, previous: RunResult, *checkpoints: int) -> RunRequest:
 def test_goes_on_from_the_newest_checkpoint_that_the_journal_reaches(tmp_path: Path) -> None:
     # A machine that loses power may have lost the journal's last lines.
     point = resume(tmp_path, killed_run(5), 2, 4, 6).resume
-    assert point is not None
     assert (Path(point.checkpoint).name, len(point.epochs)) == ("epoch_000004.npz", 4)
 
 

@@ -15,9 +15,8 @@ from tfbench.store.store import Store
 
 
 @pytest.fixture
-def store(in_tmp_path: Path) -> Store:
+def store(in_tmp_path: Path, store: Store) -> Store:
     """The store of the current folder, with two runs of one recipe."""
-    store = Store(Path("mlruns"))
     for index in (1, 0):
         write_journal(store, build_sized_result(index))
     return store

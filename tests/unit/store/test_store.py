@@ -75,15 +75,13 @@ DAMAGED_STATES = (
 
 
 @pytest.mark.parametrize("text", DAMAGED_STATES)
-def test_a_damaged_state_counts_as_none(tmp_path: Path, text: str) -> None:
-    store = Store(tmp_path)
-    store.journals.mkdir()
+def test_a_damaged_state_counts_as_none(store: Store, text: str) -> None:
+    store.journals.mkdir(parents=True)
     (store.journals / f"{RUN}.tracked.json").write_text(text)
     assert store.read_state(RUN) is None
 
 
-def test_finds_a_run_by_what_a_user_types(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+def test_finds_a_run_by_what_a_user_types(store: Store) -> None:
     for index in (0, 1, 2):
         write_journal(store, build_sized_result(index))
     first = f"{0:032x}"
@@ -104,8 +102,7 @@ def test_an_empty_store_says_that_it_holds_no_runs_and_is_not_made(
     assert (store.run_ids(), store.heads(), list(tmp_path.iterdir())) == ([], [], [])
 
 
-def test_leftovers_of_dead_runs_are_removed_and_those_of_others_kept(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+def test_leftovers_of_dead_runs_are_removed_and_those_of_others_kept(store: Store) -> None:
     for index in (0, 1):
         path = write_journal(store, build_sized_result(index))
         path.with_suffix(".reserve").touch()
@@ -145,7 +142,6 @@ with run_lock(pathlib.Path({str(path)!r})):
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
-        assert holder.stdout
         child = psutil.Process(int(holder.stdout.readline()))
         assert is_running(path) is True
         holder.kill()
@@ -155,9 +151,8 @@ with run_lock(pathlib.Path({str(path)!r})):
 
 
 def test_the_lock_of_a_run_that_was_killed_before_its_journal_is_removed_and_one_that_is_held_is_not(
-    tmp_path: Path,
+    store: Store,
 ) -> None:
-    store = Store(tmp_path)
     killed = store.create_journal("a" * 32)
     starting = store.create_journal("b" * 32)
     killed.with_suffix(".lock").write_text(platform.node(), encoding="utf-8")

@@ -3,13 +3,14 @@
 What leads out of it is rejected, and nothing is sent where the user has not said.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from journals import build_sized_result, write_journal
+from kinds import Cli
+from outcomes import error_of
 from sweeps import build_plan, write_sweep
 from tfbench.errors import TrackingError
 from tfbench.records.journal import files_folder
@@ -18,13 +19,11 @@ from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import read_sweep
 from tfbench.tracking.address import find_named
 
-Cli = Callable[..., Any]
 RUN = f"{0:032x}"
 
 
 @pytest.fixture
-def store(in_tmp_path: Path) -> Store:
-    store = Store(Path("mlruns"))
+def store(in_tmp_path: Path, store: Store) -> Store:
     write_journal(store, build_sized_result(0))
     return store
 
@@ -133,7 +132,6 @@ def test_a_server_is_named_by_its_scheme_host_port_and_path(
 
 
 def test_a_password_of_a_rejected_address_is_not_shown() -> None:
-    with pytest.raises(TrackingError) as caught:
-        find_named("https://u:s3/cret@h?token=abc", ())
-    assert "s3/cret" not in str(caught.value)
-    assert "abc" not in str(caught.value)
+    message = error_of(TrackingError, find_named, "https://u:s3/cret@h?token=abc", ())
+    assert "s3/cret" not in message
+    assert "abc" not in message

@@ -1,12 +1,11 @@
 """What a sweep says in MLflow as lines: each setup's figures over what was varied."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sweeps import BATCHES, TWO_SETUPS, build_plan, write_sweep
+from sweeps import BATCHES, DEFAULT, MIRRORED, TWO_SETUPS, build_plan, write_sweep
 from tfbench.records.sweep import PlannedRun, SweepPlan, Variation
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
@@ -19,9 +18,8 @@ SIZES = Variation(key="model.hidden_units", values=([100], [1000]))
 
 
 def curves_of(
-    folder: Path, plan: SweepPlan, speed: Callable[[PlannedRun], float | str]
+    store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], float | str]
 ) -> tuple[Curve, ...]:
-    store = Store(folder / "mlruns")
     write_sweep(store, plan, speed)
     found = find_curves(plan, compare_sweep(store, *read_sweep(store, plan.sweep_id)))
     return tuple(curve for curve in found if curve.run_ids)
@@ -31,19 +29,22 @@ def speeds(curve: Curve) -> dict[int, Any]:
     return {x: pytest.approx(figures["samples_per_second"]) for x, figures in curve.points.items()}
 
 
-def test_each_setup_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Path) -> None:
+def test_each_setup_has_a_curve_of_each_network_over_the_batch_size(store: Store) -> None:
     plan = build_plan(variations=(BATCHES, SIZES))
     found = curves_of(
-        tmp_path, plan, lambda planned: 100.0 * (1 + planned.configuration + 10 * planned.setup)
+        store, plan, lambda planned: 100.0 * (1 + planned.configuration + 10 * planned.setup)
     )
-    one, two = (setup.label for setup in TWO_SETUPS)
     assert [(curve.name, curve.place, curve.shade, curve.over) for curve in found] == [
-        (f"100 {one}", 0, 0, "batch size"),
-        (f"100 {two}", 1, 0, "batch size"),
-        (f"1000 {one}", 0, 1, "batch size"),
-        (f"1000 {two}", 1, 1, "batch size"),
+        (f"100 {DEFAULT}", 0, 0, "batch size"),
+        (f"100 {MIRRORED}", 1, 0, "batch size"),
+        (f"1000 {DEFAULT}", 0, 1, "batch size"),
+        (f"1000 {MIRRORED}", 1, 1, "batch size"),
     ]
-    labels = {"setup": one, "training.global_batch_size": "32, 64", "model.hidden_units": "[1000]"}
+    labels = {
+        "setup": DEFAULT,
+        "training.global_batch_size": "32, 64",
+        "model.hidden_units": "[1000]",
+    }
     assert found[2].labels == labels
     assert speeds(found[0]) == {32: 100.0, 64: 300.0}
     assert speeds(found[3]) == {32: 1200.0, 64: 1400.0}
@@ -55,11 +56,11 @@ def test_each_setup_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Pa
     assert found[1].points[32] == {"samples_per_second": pytest.approx(1100.0), **ratios}
 
 
-def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(tmp_path: Path) -> None:
+def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(store: Store) -> None:
     faster = {0: (100.0, 50.0), 1: (100.0, 200.0)}  # by configuration: half as fast, then twice
     plan = build_plan(num_rounds=1)
     first, second = curves_of(
-        tmp_path, plan, lambda planned: faster[planned.configuration][planned.setup]
+        store, plan, lambda planned: faster[planned.configuration][planned.setup]
     )
     assert speeds(second) == {32: 50.0, 64: 200.0}
     assert all(
@@ -69,19 +70,19 @@ def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(tmp_path: Path) 
     assert (first.inconclusive, second.inconclusive) == ((), (32, 64))
 
 
-def test_a_sweep_that_is_half_done_says_so_in_the_names(tmp_path: Path) -> None:
+def test_a_sweep_that_is_half_done_says_so_in_the_names(store: Store) -> None:
     first, second = curves_of(
-        tmp_path, build_plan(), lambda planned: "gone" if planned.round_number > 1 else 100.0
+        store, build_plan(), lambda planned: "gone" if planned.round_number > 1 else 100.0
     )
     assert [first.name, second.name] == [f"{setup.label}, 1 of 2 rounds" for setup in TWO_SETUPS]
 
 
-def test_numbers_of_replicas_make_one_curve(tmp_path: Path) -> None:
+def test_numbers_of_replicas_make_one_curve(store: Store) -> None:
     setups = replica_setups("cpu", (1, 2, 4))
     plan = build_plan(
         variations=(), setups=setups, per_replica_batch_size=32, scaling_modes=("data",)
     )
-    (curve,) = curves_of(tmp_path, plan, lambda planned: 100.0 * (1 + planned.setup))
+    (curve,) = curves_of(store, plan, lambda planned: 100.0 * (1 + planned.setup))
     assert (curve.over, speeds(curve), len(curve.run_ids)) == (
         "replicas",
         {1: 100.0, 2: 200.0, 4: 300.0},

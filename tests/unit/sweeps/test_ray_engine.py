@@ -14,6 +14,7 @@ import pytest
 
 from builders import build_environment
 from journals import write_journal
+from kinds import Fields
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import DeviceError
 from tfbench.store.store import Store, TrackingState
@@ -46,10 +47,10 @@ class FakeRay(types.ModuleType):
         super().__init__("ray")
         self.__file__ = "/site/ray/__init__.py"
         self.is_up = True
-        self.hosts: list[dict[str, float]] = [{"tfbench": 1.0}, {"tfbench": 1.0, "a100": 1.0}]
-        self.made: dict[int, Any] = {}
-        self.cancelled: dict[int, dict[int, Any]] = {}  # what comes of a task that is cancelled
-        self.asked: list[tuple[Any, ...]] = []
+        self.hosts = [{"tfbench": 1.0}, {"tfbench": 1.0, "a100": 1.0}]
+        self.made = {}
+        self.cancelled = {}  # what comes of a task that is cancelled
+        self.asked = []
         self.util = types.SimpleNamespace(get_node_ip_address=lambda: "127.0.0.2")
 
     def init(self, **options: Any) -> None:
@@ -57,7 +58,7 @@ class FakeRay(types.ModuleType):
         if not self.is_up:
             raise ConnectionError("Could not find any running Ray instance.\nMore.")
 
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self) -> list[Fields]:
         return [{"Alive": True, "Resources": {"CPU": 2.0} | resources} for resources in self.hosts]
 
     def remote(self, function: Any) -> Any:
@@ -117,18 +118,17 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
 
 
 def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(
-    ray: FakeRay, tmp_path: Path
+    ray: FakeRay, store: Store, tmp_path: Path
 ) -> None:
-    home = Store(tmp_path / "home")
-    told = list[str]()
+    told = []
     journals = measure_there(tmp_path, 4)
     ray.made = {
         0: ("one", 0, "done", journals),
         1: ray.exceptions.RayError("The node is dead.\nMore."),
         2: ("two", 2, "Error: no such device", []),
     }
-    with new_log(home, PLAN) as log:
-        assert not make_tasks(log, TASKS[:3], home, STATE, told.append)
+    with new_log(store, PLAN) as log:
+        assert not make_tasks(log, TASKS[:3], store, STATE, told.append)
     assert told == [
         "task 0: 4 of 4 runs, on one",
         (
@@ -137,7 +137,7 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(
         ),
         "task 2: 0 of 2 runs, on two, exit code 2: Error: no such device",
     ]
-    assert sorted(read_sweep(home, "abc")[1]) == [planned.number for planned in TASKS[0].runs]
+    assert sorted(read_sweep(store, "abc")[1]) == [planned.number for planned in TASKS[0].runs]
     assert ray.asked[:4] == [
         (0, {"tfbench": 1.0}),
         (encode_record(PLAN), 0, False),
@@ -146,16 +146,17 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(
     ]
 
 
-def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path) -> None:
-    home = Store(tmp_path / "home")
-    told = list[str]()
+def test_what_was_measured_until_a_stop_comes_home(
+    ray: FakeRay, store: Store, tmp_path: Path
+) -> None:
+    told = []
     journals = measure_there(tmp_path, 1)
     ray.cancelled = {
         0: {0: ("one", 130, "stopped", journals)},
         1: {1: ray.exceptions.TaskCancelledError()},
     }
-    with new_log(home, PLAN) as log:
-        assert make_tasks(log, TASKS[:3], home, STATE, told.append)
+    with new_log(store, PLAN) as log:
+        assert make_tasks(log, TASKS[:3], store, STATE, told.append)
     assert told == [
         "stopping; what was measured comes home",
         "task 0: 1 of 4 runs, on one, exit code 130: stopped",
@@ -164,7 +165,7 @@ def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path)
             f" it: {left(2)}"
         ),
     ]
-    assert list(read_sweep(home, "abc")[1]) == [TASKS[0].runs[0].number]
+    assert list(read_sweep(store, "abc")[1]) == [TASKS[0].runs[0].number]
 
 
 def test_a_cluster_that_cannot_make_the_tasks_is_rejected(

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from fake_runs import FakeMaker, FakeRuns, Fate
+from fake_runs import FakeMaker, FakeRuns, Fate, Fates
+from kinds import Fields
+from outcomes import error_of
 from sweeps import TWO_SETUPS, build_plan
 from tfbench.errors import (
     DatasetError,
@@ -71,7 +73,7 @@ def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
 
 
 @pytest.mark.parametrize("before", [(), (DeviceError("no GPU"),)])  # which hides no missing data
-def test_a_sweep_without_its_data_is_none(store: Store, before: tuple[Fate, ...]) -> None:
+def test_a_sweep_without_its_data_is_none(store: Store, before: Fates) -> None:
     with pytest.raises(DatasetError, match="no data"):
         make_sweep(store, *before, DatasetError("no data"))
     assert list_sweeps(store) == []
@@ -125,7 +127,7 @@ def test_a_sweep_goes_on_with_the_runs_that_it_lacks(store: Store) -> None:
     ],  # before a run was ready; between two
 )
 def test_a_signal_ends_the_sweep_and_what_finished_before_it_is_kept(
-    store: Store, fates: tuple[Fate, ...], num_made: int
+    store: Store, fates: Fates, num_made: int
 ) -> None:
     end, runs = make_sweep(store, *fates)
     assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 7, num_made)
@@ -214,19 +216,17 @@ def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
     ],
 )
 def test_all_that_cannot_be_is_named_once_before_anything_runs(
-    fields: dict[str, Any], lines: list[str]
+    fields: Fields, lines: list[str]
 ) -> None:
-    with pytest.raises(RecipeError) as error:
-        check_configurations(build_plan(**fields))
-    assert all(map(str.startswith, str(error.value).splitlines(), lines))
-    assert len(str(error.value).splitlines()) == len(lines)
+    found = error_of(RecipeError, check_configurations, build_plan(**fields)).splitlines()
+    assert all(map(str.startswith, found, lines))
+    assert len(found) == len(lines)
 
 
 def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything_runs() -> None:
     sizes = Variation(key="training.global_batch_size", values=(31, 32, 33))
-    with pytest.raises(RecipeError) as error:
-        check_configurations(build_plan(variations=(sizes,)))
-    assert [line.partition("Received: ")[2] for line in str(error.value).splitlines()] == [
+    found = error_of(RecipeError, check_configurations, build_plan(variations=(sizes,)))
+    assert [line.partition("Received: ")[2] for line in found.splitlines()] == [
         "31 with 2 replicas. Use 30 or 32.",
         "33 with 2 replicas. Use 32 or 34.",
     ]

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from builders import build_recipe, build_request
+from kinds import Fields
 from sweeps import TWO_SETUPS, build_limited_plan, build_plan
 from tfbench.errors import RecipeError
 from tfbench.records.sweep import (
@@ -94,7 +95,7 @@ def test_what_cannot_be_varied_is_said(text: str, message: str) -> None:
     ],
 )
 def test_a_setup_is_a_strategy_its_devices_values_of_its_own_and_a_machine(
-    text: str, devices: tuple[str, ...], values: dict[str, Any], machine: str
+    text: str, devices: tuple[str, ...], values: Fields, machine: str
 ) -> None:
     setup = parse_setup(text)
     assert (setup.devices, dict(setup.values), setup.machine, setup.label) == (

@@ -1,11 +1,12 @@
 """Which view `tfbench ui --sweep` opens, where it is, and what is said when it cannot be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kinds import Cli
 from sweeps import build_plan, write_sweep
 from tfbench.cli import ui
 from tfbench.errors import TrackingError
@@ -17,7 +18,6 @@ from tfbench.sweeps.show_in_mlflow import ShownSweep, find_shown_sweep, show_swe
 from tfbench.tracking.tracker import Curve, TrackedSweep
 
 PLOTS = ("samples_per_second.png", "speedup.png")  # of the report
-Cli = Callable[..., Any]
 
 
 class Tracker:
@@ -25,8 +25,8 @@ class Tracker:
 
     def __init__(self, *run_ids: str) -> None:
         self.run_ids = frozenset(run_ids)
-        self.addresses: list[tuple[str, str]] = []
-        self.curves: Sequence[Curve] = ()
+        self.addresses = []
+        self.curves = ()
 
     def at(self, uri: str, experiment: str, *rest: Any) -> Any:
         self.addresses.append((uri, experiment))

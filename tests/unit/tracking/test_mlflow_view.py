@@ -3,15 +3,13 @@ import dataclasses
 import itertools
 import json
 import zlib
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from builders import build_request, build_result
+from builders import build_request, build_result, build_sizes
+from kinds import Fields, Golden
 from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_plan
 from tfbench.metrics import CURVE_METRICS, EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
-from tfbench.records.run import ModelSummary
 from tfbench.records.sweep import Variation
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.tracking import fields, mlflow_sweep
@@ -19,15 +17,13 @@ from tfbench.tracking.mlflow_view import AXES, MAX_TAG_CHARACTERS, OVERVIEW, Vie
 from tfbench.tracking.tracker import Curve
 
 SIZES = Variation(key="model.hidden_units", values=([100], [1000, 1000]))
-Golden = Callable[[str, str], None]
 
 
-def read_state(view: View) -> dict[str, Any]:
+def read_state(view: View) -> Fields:
     value = json.loads(view.tag[1])
     method, _, packed = value["state"].partition(";")
     assert method == "deflate"
-    state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
-    return state
+    return json.loads(zlib.decompress(base64.b64decode(packed)))
 
 
 def build_curve(*sizes: int) -> Curve:
@@ -124,7 +120,7 @@ def test_networks_under_one_setup_have_shades_of_its_colour(place: int) -> None:
 
 def test_a_run_has_what_the_user_set_of_how_it_is_spread_and_a_network_s_own_optimizer() -> None:
     overrides = ("distribution.strategy", "distribution.cross_device_ops", "measurement.clock")
-    model = ModelSummary(num_parameters=10, num_trainable_parameters=10, own_optimizer="AdamW")
+    model = build_sizes(own_optimizer="AdamW")
     params = fields.params(build_result(request=build_request(overrides=overrides), model=model))
     assert {"strategy", "distribution.cross_device_ops", "measurement.clock"} <= set(params)
     assert "distribution.strategy" not in params

@@ -34,7 +34,7 @@ class SilentChildren:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.num_asked = 0
-        self.answer: tuple[bool, object] = (True, None)
+        self.answer = (True, None)
         monkeypatch.setattr(tracker_module, "_Child", self._start)
         monkeypatch.setattr(tracker_module, "time", SimpleNamespace(monotonic=lambda: self.now))
 
@@ -81,7 +81,6 @@ def test_all_that_a_silent_server_was_asked_fails_of_its_silence(
     tracker = Tracker(URI, "tfbench", store)
     answers = [tracker.begin("follow", RUN), tracker.begin("project", RUN)]
     assert tracker.has_answered(answers[0], 20.0)
-    assert tracker._child
 
     def end() -> None:
         raise EOFError

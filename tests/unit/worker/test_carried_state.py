@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from builders import build_recipe, build_spec
+from builders import build_recipe, build_spec, describe_data
+from kinds import Fields
+from outcomes import error_of
 from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import RecipeError
@@ -73,11 +75,8 @@ def test_two_batches_with_state_are_one_sequence_of_twice_the_length() -> None:
 
 def validate(model: Any, waves: Array, targets: Array) -> float:
     """Evaluates as `model.fit` validates: it tells its callbacks."""
-    readings: Any = SimpleNamespace(model=model, validation=None, steps_per_epoch=1)
-    loss: float = model.evaluate(
-        waves, targets, ROWS, verbose=0, callbacks=build_callbacks(readings)
-    )
-    return loss
+    readings = SimpleNamespace(model=model, validation=None, steps_per_epoch=1)
+    return model.evaluate(waves, targets, ROWS, verbose=0, callbacks=build_callbacks(readings))
 
 
 def evaluate(model: Any, waves: Array, targets: Array) -> float:
@@ -85,7 +84,7 @@ def evaluate(model: Any, waves: Array, targets: Array) -> float:
     import tensorflow as tf
 
     batches = tf.data.Dataset.from_tensors((waves, targets))
-    prepared: Any = SimpleNamespace(model=model, build_evaluation_batches=lambda split: batches)
+    prepared = SimpleNamespace(model=model, build_evaluation_batches=lambda split: batches)
     return training.evaluate(prepared, "test")["loss"]
 
 
@@ -113,7 +112,7 @@ def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(resets_state: bool)
     model(make_waves(STEPS))
     before = states_of(model)
     clock = SimpleNamespace(begin_epoch=lambda epoch: None)
-    readings: Any = SimpleNamespace(
+    readings = SimpleNamespace(
         model=model, resets_state=resets_state, clock=clock, steps_per_epoch=1
     )
     build_callbacks(readings).on_epoch_begin(1)
@@ -156,9 +155,8 @@ def batches_of(
 def test_consecutive_rows_go_on_where_they_ended_over_the_ends_of_epochs(
     num_rows: int, length: int, train_samples: int
 ) -> None:
-    sine = registry.load("datasets", "sine")
     options = {"order": "consecutive", "num_rows": num_rows, "sequence_length": length}
-    assert sine.describe(sine.Config(**options)).train_samples == train_samples
+    assert describe_data("sine", **options).train_samples == train_samples
     count = train_samples // num_rows + 3  # over the end of an epoch
     rows = np.concatenate(batches_of(count, batch_size=num_rows, **options), axis=1)
     wave = (0.8 * np.sin(2 * np.linspace(0, 6 * np.pi, 100)))[:80]
@@ -168,8 +166,7 @@ def test_consecutive_rows_go_on_where_they_ended_over_the_ends_of_epochs(
 
 
 def test_random_starts_are_drawn_with_replacement_and_anew_in_every_epoch() -> None:
-    sine = registry.load("datasets", "sine")
-    spec = sine.describe(sine.Config(order="random_starts"))
+    spec = describe_data("sine", order="random_starts")
     assert (spec.drawn, spec.train_samples) == (True, 80)
     numbers = np.arange(80, dtype=np.float32)[:, None]  # samples that are their own number
     split = Split(inputs=numbers, targets=numbers, num_samples=80)
@@ -224,12 +221,12 @@ def test_random_starts_are_drawn_with_replacement_and_anew_in_every_epoch() -> N
     ],
 )
 def test_what_does_not_go_with_a_carried_state_is_rejected(
-    model: dict[str, Any], dataset: dict[str, Any], training: dict[str, Any], problem: str
+    model: Fields, dataset: Fields, training: Fields, problem: str
 ) -> None:
-    with pytest.raises(RecipeError) as caught:
-        build_recipe(
-            model={"name": "sine_lstm", "stateful": True} | model,
-            dataset={"name": "sine"} | dataset,
-            training={"global_batch_size": 10, "loss": "summed_squared_error"} | training,
-        )
-    assert problem in str(caught.value)
+    assert problem in error_of(
+        RecipeError,
+        build_recipe,
+        model={"name": "sine_lstm", "stateful": True} | model,
+        dataset={"name": "sine"} | dataset,
+        training={"global_batch_size": 10, "loss": "summed_squared_error"} | training,
+    )

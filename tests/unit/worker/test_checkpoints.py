@@ -22,6 +22,10 @@ def variables(*values: float) -> list[Any]:
     return [keras.Variable(np.full((2, 3), value, np.float32)) for value in values]
 
 
+def write(folder: Path, epoch: int, kept: int = 1) -> Path:
+    return checkpoints.write_checkpoint(folder, epoch=epoch, variables=variables(epoch), kept=kept)
+
+
 def test_holds_dropout_s_seed_generators_and_the_optimizer() -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2), keras.layers.Dropout(0.5)])
     model.compile("adam", "mean_squared_error")
@@ -32,14 +36,14 @@ def test_holds_dropout_s_seed_generators_and_the_optimizer() -> None:
 
 def test_keeps_the_newest(tmp_path: Path) -> None:
     for epoch in (8, 9, 10, 11):
-        checkpoints.write_checkpoint(tmp_path, epoch=epoch, variables=variables(epoch), kept=2)
+        write(tmp_path, epoch, kept=2)
     assert list(run_folder.list_checkpoints(tmp_path)) == [10, 11]
 
 
 def test_full_disk_leaves_the_older_ones_and_no_half_written_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoints.write_checkpoint(tmp_path, epoch=1, variables=variables(1.0), kept=1)
+    write(tmp_path, 1)
 
     def fail(file: Any, **arrays: Any) -> None:
         file.write(b"half")
@@ -47,13 +51,13 @@ def test_full_disk_leaves_the_older_ones_and_no_half_written_file(
 
     monkeypatch.setattr(np, "savez", fail)
     with pytest.raises(OSError, match="No space left"):
-        checkpoints.write_checkpoint(tmp_path, epoch=2, variables=variables(2.0), kept=1)
+        write(tmp_path, 2)
     assert [path.name for path in tmp_path.iterdir()] == ["epoch_000001.npz"]
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 100, -60])
 def test_rejects_a_damaged_file(tmp_path: Path, kept_bytes: int) -> None:
-    path = checkpoints.write_checkpoint(tmp_path, epoch=1, variables=variables(1.0), kept=1)
+    path = write(tmp_path, 1)
     path.write_bytes(path.read_bytes()[:kept_bytes])
     with pytest.raises(MeasurementError, match=r"epoch_000001\.npz: is missing or damaged"):
         checkpoints.restore_checkpoint(path, variables(0.0))
@@ -63,7 +67,7 @@ def test_rejects_a_damaged_file(tmp_path: Path, kept_bytes: int) -> None:
     "others", [variables(0.0, 0.0), [keras.Variable(np.zeros((3, 3), np.float32))]]
 )
 def test_rejects_another_model_s_checkpoint(tmp_path: Path, others: list[Any]) -> None:
-    path = checkpoints.write_checkpoint(tmp_path, epoch=1, variables=variables(1.0), kept=1)
+    path = write(tmp_path, 1)
     with pytest.raises(MeasurementError, match="of another model or optimizer"):
         checkpoints.restore_checkpoint(path, others)
 

@@ -25,9 +25,9 @@ class Training:
         self, *, steps_per_epoch: int = 12, epochs: int = 3, reads: bool = True, **config: Any
     ) -> None:
         self.now_ms = 0
-        self.events: list[str] = []  # in the order in which they came
-        self.spans: list[StepSpan] = []
-        self.epochs: list[EpochRecord] = []
+        self.events = []  # in the order in which they came
+        self.spans = []
+        self.epochs = []
         self._is_open = False  # a span, in which steps are under way
         self.model = SimpleNamespace(steps_per_execution=1, stop_training=False)
         self.readings = build_readings(

@@ -70,7 +70,6 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(
     found = {entry.name: entry for entry in result.evaluations}
 
     test = SPLITS.test
-    assert test
     of_test = probabilities(model, test.inputs[:, 1:5, 1:5])
     assert found["test"].num_samples == 7
     assert found["test"].loss == pytest.approx(
@@ -89,7 +88,6 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(
 
     predicted = probabilities(model, images[:, 1:5, 1:5]).argmax(axis=1)
     predictions = result.predictions
-    assert predictions
     assert predictions.first_labels == tuple(labels[:4])
     assert predictions.first_predictions == tuple(predicted[:4])
     assert predictions.class_samples == tuple(np.bincount(labels, minlength=3))

@@ -5,12 +5,14 @@ The two published tables, row by row, and networks that are nested or odd.
 
 import functools
 import json
-from collections.abc import Callable
 from typing import Any
 
+import keras
 import pytest
+from keras import layers
 
 from builders import build_recipe, build_spec
+from kinds import Fields, Golden
 from tfbench.cli.show import parse_report
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.recipe import files, registry
@@ -22,9 +24,6 @@ from tfbench.report.run.layer_table import model_sections
 from tfbench.report.table import text as text_of
 from tfbench.schema import to_plain
 from tfbench.worker.model_table import build_table, report_on, tabulate
-
-Golden = Callable[[str, str], None]
-
 
 SAMPLES = {"train_samples": 50_000, "validation_samples": 10_000}
 CROPS = build_spec((24, 24, 3), stored_shape=(32, 32, 3), **SAMPLES)
@@ -220,8 +219,6 @@ def test_every_shipped_recipe_costs_what_was_worked_out_by_hand(name: str) -> No
 
 
 def tabulate_layers(spec: DatasetSpec, *layers: Any) -> ModelTable:
-    import keras
-
     return tabulate(keras.Sequential([keras.Input(spec.input_shape), *layers]), spec)
 
 
@@ -234,8 +231,6 @@ def test_data_without_classes_has_targets_and_no_probabilities() -> None:
 
 
 def test_layers_that_only_rearrange_have_no_row_and_their_input_is_the_next_ones() -> None:
-    from keras import layers
-
     table = tabulate_layers(
         build_spec((4, 6, 3)),
         layers.Rescaling(2.0),
@@ -255,9 +250,6 @@ def test_layers_that_only_rearrange_have_no_row_and_their_input_is_the_next_ones
 
 
 def test_a_layer_that_is_used_again_has_its_weights_once_and_its_work_twice() -> None:
-    import keras
-    from keras import layers
-
     shared = layers.Dense(4, name="shared")
     inputs = keras.Input((4,))
     table = tabulate(
@@ -270,9 +262,6 @@ def test_a_layer_that_is_used_again_has_its_weights_once_and_its_work_twice() ->
 
 
 def test_a_nested_model_is_taken_apart_and_joined_to_what_is_around_it() -> None:
-    import keras
-    from keras import layers
-
     inner = keras.Sequential(
         [keras.Input((4, 4, 3)), layers.ZeroPadding2D(1), layers.Conv2D(2, 3), layers.Flatten()]
     )
@@ -282,8 +271,6 @@ def test_a_nested_model_is_taken_apart_and_joined_to_what_is_around_it() -> None
 
 
 def test_a_model_class_without_a_graph_is_one_row_and_its_flops_are_not_known() -> None:
-    import keras
-
     class Net(keras.Model):
         def __init__(self) -> None:
             super().__init__(name="net")
@@ -306,8 +293,12 @@ def test_a_model_class_without_a_graph_is_one_row_and_its_flops_are_not_known() 
 # Between the processes
 
 
-def request(**sections: Any) -> dict[str, Any]:
+def request(**sections: Any) -> Fields:
     return {"name": "test", "tables": recipe_tables.to_tables(build_recipe(**sections))}
+
+
+def parse(report: Fields) -> ModelTable:
+    return parse_report(json.dumps(report), "", 0)
 
 
 def test_the_table_comes_through_as_json() -> None:
@@ -317,7 +308,7 @@ def test_the_table_comes_through_as_json() -> None:
         784 * 4 + 4 + 4 * 10 + 10,
         (28, 28, 1),
     )
-    assert parse_report(json.dumps(to_plain(table)), "", 0) == table
+    assert parse(to_plain(table)) == table
 
 
 def test_an_error_comes_through_as_the_class_that_it_is() -> None:
@@ -327,10 +318,10 @@ def test_an_error_comes_through_as_the_class_that_it_is() -> None:
     with pytest.raises(
         RecipeError, match=r"mine\.toml: model\.name: unknown model 'mpl'\. Did you mean 'mlp'\?"
     ):
-        parse_report(json.dumps(report), "", 0)
+        parse(report)
     report = {"error": {"type": "UnknownNameError", "message": "unknown model 'x'."}}
     with pytest.raises(UnknownNameError, match="unknown model 'x'"):
-        parse_report(json.dumps(report), "", 0)
+        parse(report)
 
 
 def test_what_keras_cannot_build_is_said_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -343,7 +334,7 @@ def test_what_keras_cannot_build_is_said_in_its_words(capsys: pytest.CaptureFixt
         RecipeError,
         match=r"model rcnn: cannot be built: ValueError: .*expected min_ndim=4, found ndim=3",
     ):
-        parse_report(json.dumps(report), "", 0)
+        parse(report)
     assert (
         "Traceback" in capsys.readouterr().err
     )  # for who looks for the bug: the parent does not show it
@@ -382,8 +373,6 @@ def test_text_of_a_network_of_images(golden: Golden) -> None:
 
 
 def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
-    from keras import layers
-
     spec = build_spec((6, 4, 2), **SAMPLES)
     model = layers.Conv2D(8, (1, 3), name="conv"), layers.Flatten(), layers.Dense(10)
     data, _, conv, *_, probs = tabulate_layers(spec, *model).layers

@@ -8,7 +8,7 @@ import pytest
 
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow import input_pipeline
-from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.user_arrays import splits_of_arrays
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
@@ -56,7 +56,6 @@ def test_samples_have_the_shapes_that_inputs_outputs_and_losses_ask_for(in_tmp_p
         return data.make_splits(config, model, allows_code=True)
 
     splits = make("build")
-    assert isinstance(splits.train, Split)
     (words, numbers), (tokens, signs) = splits.train.arrays
     assert [array.shape for array in (words, numbers, tokens, signs)] == [
         (50, 9),
@@ -67,7 +66,7 @@ def test_samples_have_the_shapes_that_inputs_outputs_and_losses_ask_for(in_tmp_p
     assert (words.max(), tokens.max(), set(np.unique(signs))) == (6, 4, {0.0, 1.0})
     assert (splits.validation.num_samples, splits.synthetic) == (6, True)
     layers = make("build_layers").train
-    assert isinstance(layers, Split) and (layers.inputs.shape, layers.targets.shape) == (
+    assert (layers.inputs.shape, layers.targets.shape) == (
         (50, 3),
         (50,),
     )
@@ -87,7 +86,7 @@ def test_structures_are_fed_as_they_are_and_alike_by_both_ways() -> None:
         )
 
     splits = splits_of_arrays((part(0, 10), part(10, 15)), source="", where="")
-    options: Any = {"global_batch_size": 4, "seed": 1}
+    options = {"global_batch_size": 4, "seed": 1}
     ours, theirs = (
         one.build_training_dataset(splits, **options) for one in (ArrayFeeding(), input_pipeline)
     )
@@ -114,6 +113,5 @@ def test_weights_of_the_training_alone_leave_the_validation_unweighted() -> None
     y = np.array([0, 1, 1, 0])
     weights = np.array([1.0, 5.0])[y]
     splits = splits_of_arrays(((x, y, weights), (x[:3], y[:3])), source="", where="")
-    assert isinstance(splits.train, Split) and isinstance(splits.validation, Split)
     assert splits.train.weights.tolist() == [1, 5, 5, 1]
     assert splits.validation.weights.tolist() == [1, 1, 1]

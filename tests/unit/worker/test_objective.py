@@ -72,7 +72,7 @@ class Wrapped(keras.Model):
         return keras.ops.cast(self.dense(inputs), "float32")
 
 
-ENDS: dict[str, tuple[bool, list[Any]]] = {
+ENDS = {
     "softmax": (True, [lambda: keras.layers.Dense(2, activation="softmax")]),
     "sigmoids": (True, [lambda: keras.layers.Dense(2, activation="sigmoid")]),
     "wrapped": (True, [lambda: Wrapped(units=2, activation="softmax")]),

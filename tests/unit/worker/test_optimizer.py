@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from outcomes import error_of
 from tfbench.errors import RecipeError
 from tfbench.recipe.optimizers import (
     AdamConfig,
@@ -24,7 +25,7 @@ TARGETS = np.array([[1.0], [0.0]], np.float32)
 
 def trained(config: SgdConfig, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns kernel and bias of a linear model after some steps on the one batch."""
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="fc")])
+    model = linear()
     model.set_weights([np.array([[0.5], [-0.25]], np.float32), np.array([0.125], np.float32)])
     model.compile(
         build_optimizer(config, model, total_steps=4), "mean_squared_error", jit_compile=False
@@ -161,10 +162,9 @@ def test_any_optimizer_and_schedule_of_keras_can_be_named() -> None:
     ],
 )
 def test_what_keras_or_the_model_does_not_take_is_named(config: Any, message: str) -> None:
-    with pytest.raises(RecipeError) as caught:
-        build_optimizer(config, linear(), total_steps=6)
-    assert message in str(caught.value)
-    assert str(caught.value).startswith("training.optimizer")
+    found = error_of(RecipeError, build_optimizer, config, linear(), total_steps=6)
+    assert message in found
+    assert found.startswith("training.optimizer")
 
 
 def test_clipping_each_replicas_gradients_is_rejected() -> None:

@@ -5,7 +5,6 @@ Workers that are not alike, and steps that cannot be profiled.
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -22,13 +21,13 @@ from tfbench.worker.breakdown import Breakdown
 
 def require(monkeypatch: pytest.MonkeyPatch, *requests: RunRequest) -> int:
     """Has each of them ask, and the last one what came of all."""
-    rows: list[list[float]] = []
+    rows = []
 
     def gather(figures: list[float]) -> list[list[float]]:
         rows.append(figures)
         return [*rows, *[figures] * (len(requests) - len(rows))]
 
-    backend: Any = SimpleNamespace(gather_figures=gather, leave=lambda: None)
+    backend = SimpleNamespace(gather_figures=gather, leave=lambda: None)
     monkeypatch.setattr(backends, "current", lambda: backend)
     return [prepared.require_alike(request) for request in requests][-1]
 

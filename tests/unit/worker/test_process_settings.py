@@ -42,7 +42,7 @@ OWN_FILE = {"model": {"name": "keras_file", "file": "/a/net.keras"}}
 def test_seeds_are_set_without_tensorflow_unless_a_part_is_the_users(
     monkeypatch: pytest.MonkeyPatch, sections: Any, finds_it: bool
 ) -> None:
-    found: list[bool] = []
+    found = []
     framework = SimpleNamespace(set_process_wide=lambda training: None)
     monkeypatch.setattr(process_settings.backends, "current", lambda: framework)
     monkeypatch.setattr(

@@ -1,11 +1,11 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kinds import Fields
 from tfbench.recipe.sections import MeasurementConfig
-from tfbench.records.run import StepSpan
 from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.recorder import Validation, flatten_logs
 from tfbench.worker.span_clock import SpanClock
@@ -18,7 +18,7 @@ class NotedBreakdown(Breakdown):
 
     def __init__(self) -> None:
         super().__init__(0)
-        self.opened: list[str | None] = []
+        self.opened = []
 
     def switch(self, entry: str | None) -> str | None:
         self.opened.append(entry)
@@ -29,10 +29,10 @@ class Run:
     """A clock that ticks a given list, and what was made of it."""
 
     def __init__(self, readings_ms: list[float], **config: Any) -> None:
-        self.spans: list[StepSpan] = []
+        self.spans = []
         self.synchronizations = 0
         self.breakdown = NotedBreakdown()
-        readings: Iterator[float] = iter(readings_ms)
+        readings = iter(readings_ms)
         self.clock = SpanClock(
             MeasurementConfig(**({"warmup_steps": 1} | config)),
             synchronize=self._synchronize,
@@ -40,6 +40,7 @@ class Run:
             breakdown=self.breakdown,
             now=lambda: int(next(readings) * MS),
         )
+        self.clock.begin_epoch(1)
 
     def _synchronize(self) -> None:
         self.synchronizations += 1
@@ -65,7 +66,6 @@ def test_metrics_within_metrics_and_arrays_become_numbers() -> None:
 
 def test_span_ends_once_fifty_milliseconds_have_passed_with_one_synchronization() -> None:
     run = Run([0, 10, 10, 30, 59, 60, 61, 80, 130, 131])
-    run.clock.begin_epoch(1)
     run.steps(
         6
         # seen at 10 | 30 59 60 (50 ms after 10: cut, read 61) | 80 130 (69 ms after 61: cut, read
@@ -81,7 +81,7 @@ def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_fiv
 ):
     done_ms = 0.0  # when the device has done what it was given: 20 ms a step
     now_ms = 0.0
-    spans = list[StepSpan]()
+    spans = []
 
     def synchronize() -> None:
         nonlocal now_ms
@@ -122,24 +122,23 @@ def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_fiv
 )
 def test_spans_are_cut(
     readings: list[float],
-    config: dict[str, Any],
+    config: Fields,
     steps: int,
     each: int,
     cuts: list[tuple[int, int, int]],
 ) -> None:
     run = Run(readings, **config)
-    run.clock.begin_epoch(1)
     run.steps(steps, each=each)
     assert run.cuts == cuts
 
 
 def test_several_workers_end_at_the_same_step_which_the_first_one_says() -> None:
-    said: list[float] = []  # by the first: after how many steps to ask again; 0: no more
+    said = []  # by the first: after how many steps to ask again; 0: no more
 
     def run(step_ms: float, ask_first: Callable[[float], float]) -> tuple[list[int], float]:
         now_ms = 0.0
-        spans = list[StepSpan]()
-        asked = list[int]()
+        spans = []
+        asked = []
 
         def ask(own: float) -> float:
             nonlocal now_ms
@@ -177,7 +176,6 @@ def test_several_workers_end_at_the_same_step_which_the_first_one_says() -> None
 
 def test_limit_of_steps_counts_those_after_the_warmup() -> None:
     run = Run([0, 1, 2, 3, 4, 5, 6, 7, 8], warmup_steps=2, steps=2)
-    run.clock.begin_epoch(1)
     assert not run.steps(3)
     assert run.steps(1)
     assert run.cuts == [(1, 1, 1), (1, 2, 2), (1, 3, 4)]
@@ -189,14 +187,12 @@ def test_a_run_limited_by_seconds_has_a_speed_however_long_a_call_takes(
     call_ms: int, calls: int
 ) -> None:
     run = Run([call_ms * ((number + 1) // 2) for number in range(10)], seconds=2.0, warmup_steps=10)
-    run.clock.begin_epoch(1)
     assert [run.steps(1, each=1000) for _ in range(calls)] == [False] * (calls - 1) + [True]
     assert run.clock.steady_steps_per_second == pytest.approx(1e6 / call_ms)
 
 
 def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_limit() -> None:
     run = Run([0, 1, 2, 900, 1500, 1501, 1901, 1902], seconds=1.0)
-    run.clock.begin_epoch(1)
     run.steps(1)
     run.clock.restart()  # at 900: the limit is 1900
     assert not run.steps(1)
@@ -205,7 +201,6 @@ def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_lim
 
 def test_a_first_execution_of_all_the_warmup_is_followed_by_steady_steps() -> None:
     run = Run([0, 1, 2, 3, 4], warmup_steps=3)
-    run.clock.begin_epoch(1)
     run.steps(1, each=5)
     assert run.breakdown.opened == ["first_step", "steady"]
     assert run.clock.steady_steps_per_second is None
@@ -215,7 +210,6 @@ def test_a_first_execution_of_all_the_warmup_is_followed_by_steady_steps() -> No
 
 def test_steady_speed_counts_neither_the_warmup_nor_what_lies_between_epochs() -> None:
     run = Run([0, 100, 200, 203, 204, 1000, 1002, 1006])
-    run.clock.begin_epoch(1)
     run.steps(2, ends_epoch=True)
     run.clock.begin_epoch(2)
     run.steps(1, ends_epoch=True)

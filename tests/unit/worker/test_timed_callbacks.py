@@ -13,8 +13,9 @@ import tensorflow as tf
 from keras.src import backend  # what Keras turns logs into numbers with
 from tensorflow.python.framework import ops
 
+from kinds import Fields
 from prepared import build_readings
-from tfbench.records.run import EpochRecord, StepSpan
+from tfbench.records.run import EpochRecord
 from tfbench.worker.recorder import Validation, build_callbacks
 
 STEPS = 12
@@ -27,11 +28,9 @@ class Training:
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, *, ahead: int = 4, is_validated: bool = True
     ) -> None:
-        self.reads: collections.Counter[str] = (
-            collections.Counter()
-        )  # of tensors, by where the training was
-        self.spans: list[StepSpan] = []
-        self.epochs: list[EpochRecord] = []
+        self.reads = collections.Counter()  # of tensors, by where the training was
+        self.spans = []
+        self.epochs = []
         self.synchronized = 0
         self._where = "before"
         for name in ("numpy", "__array__", "__float__"):
@@ -140,7 +139,7 @@ def test_steps_and_batches_of_a_validation_are_waited_for_only_where_a_span_or_a
     ("options", "ready"), [({"ahead": 4}, 4), ({"ahead": 100}, STEPS), ({"is_validated": False}, 0)]
 )
 def test_an_epoch_says_how_many_batches_may_have_been_ready_before_its_clock_began(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], ready: int
+    monkeypatch: pytest.MonkeyPatch, options: Fields, ready: int
 ) -> None:
     assert [record.ready_batches for record in Training(monkeypatch, **options).epochs] == [
         ready,

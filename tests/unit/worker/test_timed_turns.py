@@ -14,7 +14,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = self.busy_until = 0.0
-        self.called: list[str] = []
+        self.called = []
 
     def perf_counter(self) -> float:
         return self.now
@@ -60,7 +60,7 @@ def test_rounds_go_forwards_and_backwards_from_the_same_weights_until_the_time_i
     functions.add("a", clock.call("a", 0.3))
     functions.add("b", clock.call("b", 0.7))
     clock.called.clear()
-    restored: list[int] = []
+    restored = []
     assert len(list(functions.rounds(13.0, lambda: restored.append(1)))) == 7
     assert clock.called == list("aabbbbaa" * 3 + "aabb")  # one call before each that is timed
     assert len(restored) == 7

@@ -4,14 +4,18 @@ Called only when allowed, and every way in which they can fail.
 """
 
 import contextlib
+import functools
 import sys
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
 from builders import build_recipe, build_request, build_spec
+from kinds import Fields
+from outcomes import error_of
 from tfbench import backends
 from tfbench.datasets.sources.splits import Splits
 from tfbench.errors import DatasetError, Notice, RecipeError
@@ -36,15 +40,19 @@ def build_model(spec, width=2):
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
+def write(file: str, code: str) -> None:
+    Path(file).write_text(code, encoding="utf-8")
+
+
 def build(code: str, name: str = "nets:build_model", **options: Any) -> Any:
-    Path("nets.py").write_text(code, encoding="utf-8")
+    write("nets.py", code)
     return compiled_model.build_model(
         ModelConfig(name=name, options=options), SPEC, allows_code=True
     )
 
 
 def load(code: str, name: str = "data:load_splits", **options: Any) -> Splits:
-    Path("data.py").write_text(f"import numpy as np\n{code}", encoding="utf-8")
+    write("data.py", f"import numpy as np\n{code}")
     config = DatasetConfig(name=name, options=options)
     return load_data(config, "mine", seed=0, allows_code=True)
 
@@ -53,10 +61,7 @@ def returning(expression: str) -> str:
     return f"def load_splits(data_dir):\n    return {expression}\n"
 
 
-def rejection(kind: Any, *arguments: Any, **options: Any) -> str:
-    with pytest.raises((RecipeError, DatasetError)) as caught:
-        kind(*arguments, **options)
-    return str(caught.value)
+rejection = functools.partial(error_of, (RecipeError, DatasetError))
 
 
 MANY = f"{NET}\nimport functools\nwide = functools.partial(build_model, width=7)\n"
@@ -74,7 +79,7 @@ PARSES = f"import argparse\nargparse.ArgumentParser().parse_args()\n{NET}"
     ],
 )
 def test_a_network_is_built_by_the_users_function(
-    file: str, code: str, name: str, options: dict[str, Any], width: int
+    file: str, code: str, name: str, options: Fields, width: int
 ) -> None:
     path = Path.cwd() / file
     before = list(sys.argv)
@@ -99,8 +104,6 @@ def test_networks_and_data_have_the_digest_of_the_file_that_they_are_from() -> N
 
 
 def test_the_runs_seed_alone_says_what_a_network_begins_with() -> None:
-    import keras
-
     draws = "import random\nkeras.utils.set_random_seed(7)\nrandom.random()\n"
     found = []
     for code, seed in ((NET, 1), (f"{NET}\n{draws}", 1), (NET, 2)):
@@ -128,8 +131,6 @@ def build_model():
 
 
 def test_layers_made_later_do_not_begin_with_the_numbers_of_the_first() -> None:
-    import keras
-
     keras.utils.set_random_seed(1)
     first, late = build(LATE).layers
     user_code.find_digest(ModelConfig(name="nets:build_model"))
@@ -141,8 +142,6 @@ def test_layers_made_later_do_not_begin_with_the_numbers_of_the_first() -> None:
 def test_code_that_sets_a_seed_leaves_the_runs_as_it_is_and_a_function_is_reported(
     line: str,
 ) -> None:
-    import keras
-
     keras.utils.set_random_seed(1)
     indent = " " * (len(line) - len(line.lstrip()))
     told = "--seed and --vary-seed do not change its initial weights"
@@ -160,9 +159,9 @@ def build_model():
     model.compile(keras.optimizers.AdamW(0.5), "binary_crossentropy", steps_per_execution=3)
     return model
 """
-    Path("nets.py").write_text(code, encoding="utf-8")
+    write("nets.py", code)
     recipe = build_recipe(model={"name": "nets.py:build_model"})
-    arguments: Any = (recipe.model, recipe.training, SPEC)
+    arguments = (recipe.model, recipe.training, SPEC)
     model = compiled_model.build_compiled_model(*arguments, allows_code=True)
     assert (model.loss, model.steps_per_execution) == ("binary_crossentropy", 1)
     assert summarize_model(model, "").own_optimizer == "AdamW"
@@ -173,7 +172,7 @@ def build_model():
     assert message.startswith(
         "training.optimizer.momentum: the network comes compiled, and trains with its own"
     )
-    Path("clips.py").write_text(code.replace("AdamW(0.5)", "AdamW(clipnorm=0.5)"), encoding="utf-8")
+    write("clips.py", code.replace("AdamW(0.5)", "AdamW(clipnorm=0.5)"))
     clips = ModelConfig(name="clips.py:build_model")
     monkeypatch.setattr(backends.current(), "count_replicas", lambda: 2)
     message = rejection(
@@ -183,7 +182,7 @@ def build_model():
 
 
 def test_nothing_is_imported_unless_it_was_allowed() -> None:
-    Path("nets.py").write_text(TRACE + NET, encoding="utf-8")
+    write("nets.py", TRACE + NET)
     message = rejection(compiled_model.build_model, ModelConfig(name="nets:build_model"), SPEC)
     assert (
         message
@@ -244,7 +243,7 @@ def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed
     ],
 )
 def test_code_that_cannot_be_imported_or_called_is_explained(
-    code: str, name: str, options: dict[str, Any], message: str
+    code: str, name: str, options: Fields, message: str
 ) -> None:
     found = rejection(build, code, name, **options)
     assert found.startswith(f"model.name: {name}: ")
@@ -294,8 +293,6 @@ def test_what_the_code_raised_is_shown_with_its_line() -> None:
     ],
 )
 def test_what_is_returned_must_be_a_model_for_this_data(code: str, message: str) -> None:
-    import keras
-
     try:
         found = rejection(build, f"import keras\n\ndef build_model(spec):\n    {code}\n")
     finally:
@@ -312,7 +309,7 @@ def test_labels_that_are_no_integers_are_explained(labels: str, shape: tuple[int
     spec = load(
         f"x, y = np.zeros((6, 4)), np.arange(6) % 2\n{returning(f'((x, {labels}), (x, {labels}))')}"
     ).spec
-    Path("nets.py").write_text(NET.replace("spec.num_classes", str(shape[0])), encoding="utf-8")
+    write("nets.py", NET.replace("spec.num_classes", str(shape[0])))
     own = ModelConfig(name="nets:build_model")
     training = TrainingConfig(global_batch_size=2, epochs=1)
     found = rejection(compiled_model.build_compiled_model, own, training, spec, allows_code=True)
