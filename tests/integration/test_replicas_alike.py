@@ -162,7 +162,7 @@ for name, strategy in (("default", strategy_of("default")), ("mirrored", strateg
         "loss": loss,
         "weights": [keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights],
     }
-recipe = first_steps.load_small("text_gpt", "own", **{"dataset.num_samples": 80})
+recipe = first_steps.load_small("text_gpt", "own", **{"dataset.num_samples": 80, "model.depth": 1})
 described = first_steps.describe(recipe)
 generated = synthetic.generate_splits(described, seed=0)
 for setup in ("default", 2):
