@@ -28,20 +28,21 @@ def tracker_maker(store: "Store", named: str | None) -> "MakeTracker":
     return functools.partial(open_tracker, store=store, named=named)
 
 
-def describe_unreadable(unreadable: Mapping[str, str]) -> str:
+def describe_unreadable(unreadable: Mapping[str, str]) -> list[str]:
     """Says which runs could not be read and why, a line a run."""
     from tfbench.wording import count
 
-    lines = [f"  {run_id}: {why}" for run_id, why in unreadable.items()]
-    return "\n".join(
-        [f"{count(len(lines), 'run')} could not be read, and all else was done without:", *lines]
-    )
+    runs = count(len(unreadable), "run")
+    lines = [f"{runs} could not be read, and all else was done without:"]
+    for run_id, why in unreadable.items():
+        lines.append(f"  {run_id}: {why}")
+    return lines
 
 
 def end_with_unreadable(unreadable: Mapping[str, str]) -> None:
     """Ends a command, which has done all else, with exit code 2 if runs could not be read."""
     if unreadable:
-        raise TrackingError(describe_unreadable(unreadable))
+        raise TrackingError("\n".join(describe_unreadable(unreadable)))
 
 
 def read_machines() -> "dict[str, MachineSettings]":

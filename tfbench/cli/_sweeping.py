@@ -208,7 +208,8 @@ def _show_swept(
     end = made.end
     store = measuring.store
     if comparison.unreadable:
-        log(f"Warning: {describe_unreadable(comparison.unreadable)}")
+        first, *rest = describe_unreadable(comparison.unreadable)
+        echo_lines([f"Warning: {first}", *rest], err=True)
     sections = comparison_sections(
         comparison, made.verdict, report=store.command("report", "--sweep", plan.sweep_id)
     )

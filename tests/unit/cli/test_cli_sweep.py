@@ -9,7 +9,8 @@ import pytest
 from kinds import Cli
 from outcomes import json_of, rejection_of, shown_by
 from searches import KEY, MakeRuns
-from tfbench.errors import Notice
+from tfbench.errors import Notice, TrackingError
+from tfbench.store import briefs
 from tfbench.sweeps import plan
 
 SETUPS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
@@ -157,6 +158,21 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: MakeRuns) -> None:
     assert (
         "cpu:0,cpu:1, round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
     )
+
+
+def test_runs_that_cannot_be_read_are_named_on_a_line_each(
+    tfbench: Cli, fake: MakeRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = fake()
+    tfbench(*SWEEP, "--repeats", "1")
+
+    def fail(path: Path) -> None:
+        raise TrackingError("damaged")
+
+    monkeypatch.setattr(briefs, "_read_brief", fail)
+    first, *rest = tfbench("sweep", "--resume", "@last").stderr.splitlines()
+    assert first.startswith("Warning: 4 runs could not be read")
+    assert set(rest) >= {f"  {request.run_id}: damaged" for request in runs.requests}
 
 
 def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
