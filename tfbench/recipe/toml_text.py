@@ -13,6 +13,11 @@ from tfbench.wording import shorten
 
 Table = dict[str, Any]
 _WIDTH = 100  # of a comment
+_MOST_LEVELS = 32  # of a key; the time that Python takes for one grows with their square
+_WORD = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_DEEP_KEY = re.compile(
+    rf"(?:^|[\[{{,])[ \t]*{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{{_MOST_LEVELS}}}", re.M
+)
 
 
 def parse_toml(text: str) -> Table:
@@ -22,6 +27,8 @@ def parse_toml(text: str) -> Table:
         RecipeError: It is no TOML. The message begins with what is wrong; the caller puts the place
             in front.
     """
+    if _DEEP_KEY.search(text):
+        raise RecipeError(f"holds a key of more than {_MOST_LEVELS} levels")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

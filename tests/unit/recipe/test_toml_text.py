@@ -9,6 +9,16 @@ from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.toml_text import format_toml, parse_toml, parse_value
 
+# Of these, Python would take minutes for the last.
+DEEP_KEY = "a." * 400 + "a"
+DEEP = (
+    f"{DEEP_KEY} = 1",
+    f"x = 1\n[{DEEP_KEY}]",
+    f"x = {{b = 2, {DEEP_KEY} = 1}}",
+    f"{' . '.join(['b'] * 40)} = 1",
+    "\n".join(f"{DEEP_KEY}.b{number} = 1" for number in range(5_000)),
+)
+
 
 def test_writes_tables_then_tables_inside_them() -> None:
     tables = {
@@ -45,11 +55,17 @@ def test_values_read_back(value: object) -> None:
         ("x = ", "is not valid TOML: "),
         ("x = " + "1" * 5000, "holds an integer of more than 64 bits"),
         ("x = " + "[" * 2000 + "]" * 2000, "holds arrays or tables of too many levels"),
+        *((text, "holds a key of more than 32 levels") for text in DEEP),
     ],
 )
 def test_what_python_cannot_read_is_rejected(text: str, problem: str) -> None:
     with pytest.raises(RecipeError, match=f"^{problem}"):
         parse_toml(text)
+
+
+def test_a_key_of_as_many_levels_as_are_allowed_and_a_text_with_dots_are_read() -> None:
+    assert parse_toml(f"{'a.' * 31}a = 1")
+    assert parse_toml(f"x = ['{DEEP_KEY}', 1.5]\ny = '{DEEP_KEY}'")["y"] == DEEP_KEY
 
 
 def test_a_value_is_one_value() -> None:
