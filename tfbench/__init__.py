@@ -4,19 +4,22 @@
 of them is used.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+# Nothing is imported at run time: Ctrl-C is heard once the command line has started.
+TYPE_CHECKING = False  # which type checkers take for true
 if TYPE_CHECKING:
+    from typing import Any
+
     from tfbench.api import compare, load_runs, read_run, resume_sweep, run, sweep
 
 __version__ = "0.1.0"
 __all__ = ["compare", "load_runs", "read_run", "resume_sweep", "run", "sweep"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in __all__:
         raise AttributeError(f"module 'tfbench' has no attribute '{name}'")
+    import importlib
+
     return getattr(importlib.import_module("tfbench.api"), name)
 
 

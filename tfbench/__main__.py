@@ -5,7 +5,6 @@ import sys
 if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]  # the current folder: a json.py there must not stand for Python's own
 
-import contextlib
 import os
 
 _INTERRUPTED = 130  # as of `errors.ExitCode`, of whose import an interruption is one as well
@@ -22,6 +21,8 @@ def main() -> None:
     except SystemExit as end:
         if end.code != _INTERRUPTED:
             raise
+        import contextlib
+
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError, KeyboardInterrupt):
                 stream.flush()

@@ -56,12 +56,15 @@ cli.cli.main = interrupt
         assert (command.stderr.read(), command.wait()) == (b"Interrupted.\n", 130)
 
 
-def test_an_interruption_while_the_command_line_is_imported_is_no_traceback() -> None:
-    interrupted = """
+@pytest.mark.parametrize(
+    "moment", ['name == "tfbench.errors"', 'name not in ("tfbench", "tfbench.__main__")']
+)
+def test_an_interruption_while_the_command_line_is_imported_is_no_traceback(moment: str) -> None:
+    interrupted = f"""
 import sys
 class Finder:
     def find_spec(self, name, *rest):
-        if name == "tfbench.errors":
+        if {moment}:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Finder())
 """
