@@ -354,6 +354,17 @@ def test_a_regression_has_no_accuracies() -> None:
     assert summary.warnings == ()
 
 
+@pytest.mark.parametrize("accuracy", [None, 0.5])
+def test_a_network_that_comes_compiled_has_accuracies_where_it_measures_one(
+    accuracy: float | None,
+) -> None:
+    epoch = build_epoch(num_steps=20, accuracy=accuracy, val_accuracy=accuracy)
+    model = build_sizes(own_optimizer="Adam")
+    summary = summarize_run(build_result(model=model, epochs=(epoch,)))
+    assert ("accuracy" in summary.metrics) == (accuracy is not None)
+    assert summary.warnings == ()
+
+
 def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -> None:
     own = {"top2": 0.25, "val_top2": 0.5, "f1@0.5": 0.75, "loss": 9.0}
     result = build_result(epochs=(build_epoch(metrics=own),), placement=build_placement())

@@ -219,8 +219,13 @@ def _utilization(run: RunView) -> float | None:
 
 
 def _has_accuracy(run: RunView) -> bool:
-    is_regression = run.result.request.recipe.training.loss in REGRESSION_LOSSES
-    return not is_regression or any(record.accuracy is not None for record in run.result.epochs)
+    """Says whether accuracy is one of a run's figures, be it measured or missing."""
+    result = run.result
+    if any(record.accuracy is not None for record in result.epochs):
+        return True
+    has_own_metrics = result.model is not None and result.model.own_optimizer
+    is_regression = result.request.recipe.training.loss in REGRESSION_LOSSES
+    return not has_own_metrics and not is_regression
 
 
 def _median(records: Sequence[EpochRecord], name: str) -> float | None:
