@@ -133,6 +133,15 @@ def test_code_in_a_file_does_not_run(in_tmp_path: Path, path: Path) -> None:
     assert not (in_tmp_path / "trace").exists()
 
 
+def test_a_layer_that_calls_a_named_function_is_told_from_a_damaged_file(path: Path) -> None:
+    def double(x: Any) -> Any:
+        return x * 2
+
+    save(path, keras.layers.Lambda(double), keras.layers.Dense(3))
+    reason = "It calls the function double: code of your own, which the file does not hold."
+    assert reason in rejection(path)
+
+
 def test_what_is_no_keras_file_is_named(path: Path) -> None:
     assert rejection(path).endswith("cannot be read: No such file or directory.")
     save(path, keras.layers.Dense(3))
