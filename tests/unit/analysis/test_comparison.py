@@ -1,6 +1,7 @@
 import csv
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -406,3 +407,18 @@ def test_of_many_failures_the_verdict_tells_a_few_and_how_many_more() -> None:
     verdict = find_verdict(compare([build_brief(round_number=1)], keys=[BATCH], failures=failures))
     assert sum("out of memory" in sentence for sentence in verdict) == 4
     assert "5 more results failed." in verdict
+
+
+def test_the_largest_difference_by_chance_may_be_a_slow_down() -> None:
+    once = TWO_SETUPS[0]
+    again = replace(once, again=True)
+    briefs = []
+    for batch, ratio in ((32, 1.1), (64, 0.8)):
+        for number in (1, 2, 3):
+            names = {"batch": batch, "round_number": number}
+            briefs.append(build_brief(100.0 + number, setup=once, **names))
+            other = build_brief(ratio * (100.0 - number), setup=again, **names)
+            briefs.append(replace(other, run_id=f"{other.run_id}-again"))
+    setups = [once.label, again.label]
+    sentence = find_verdict(compare(briefs, keys=[BATCH], setups=setups))[0]
+    assert sentence.startswith("Largest difference by chance: 0.7")

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,19 @@ def test_what_was_measured_comes_back(tmp_path: Path) -> None:
     records = read_records(write_journal(Store(tmp_path), result))
     assert replay(records) == result
     require_that_lines_only_add(records)
+
+
+def test_a_run_ends_when_its_training_does_and_not_when_its_process_does(
+    path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for moment, kind, fields in (
+        (100.0, "finished", {}),
+        (107.0, "exit", {"status": "FINISHED", "reason": ""}),
+    ):
+        monkeypatch.setattr(time, "time", lambda moment=moment: moment)
+        journal.append(kind, **fields)
+    journal.close()
+    assert replay(read_records(path)).ended_at == 100.0
 
 
 def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(

@@ -121,6 +121,8 @@ def test_a_run_goes_on_while_its_lock_is_held_by_whatever_process(tmp_path: Path
     assert is_running(path) is False
     with run_lock(path):
         assert is_running(path) is True
+        # By which another host, which does not see the lock, knows whose the run is.
+        assert path.with_suffix(".lock").read_text() == platform.node()
     assert is_running(path) is False
     assert not path.with_suffix(".lock").exists()
     begin_elsewhere(path)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from builders import build_epoch
+from builders import build_epoch, build_recipe
 from prepared import build_prepared
 from tfbench import backends
 from tfbench.errors import MeasurementError
@@ -82,3 +82,23 @@ def test_a_disk_that_fails_ends_the_training_with_the_epoch_that_it_did_not_keep
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="Input/output error"):
         end_epoch(prepared, [], build_epoch(epoch=1))
+
+
+def test_a_checkpoint_is_never_ahead_of_its_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def note(file: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{file}").resolve())
+
+    def write_checkpoint(*_: Any, **also: Any) -> None:
+        assert prepared.journal.path in synced
+
+    synced = []
+    recipe = build_recipe(output={"checkpoint_every_epochs": 1})
+    model = keras.Sequential()
+    model.compile()
+    prepared = build_prepared(tmp_path, recipe, model=model)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", write_checkpoint)
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(prepared.journal, "append", lambda *_, **also: synced.clear())
+    end_epoch(prepared, [], build_epoch(epoch=1))

@@ -1,10 +1,12 @@
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kinds import Fields
+from prepared import build_readings
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.recorder import Validation, flatten_logs
@@ -235,6 +237,42 @@ def test_mean_of_batches_weighs_a_short_last_one_like_the_others(
     assert validation.batch_means() == (
         {} if mean is None else {"val_loss_batch_mean": pytest.approx(mean)}
     )
+
+
+def test_an_epoch_s_training_validation_and_inference_each_have_their_own_time() -> None:
+    now_ms = 0.0
+    epochs = []
+
+    def take(milliseconds: float) -> Fields:
+        nonlocal now_ms
+        now_ms += milliseconds
+        return {"loss": 1.0}
+
+    readings = build_readings(
+        SimpleNamespace(steps_per_execution=1),
+        lambda span: None,
+        measurement={"warmup_steps": 1, "clock": "step"},
+        now=lambda: int(now_ms * MS),
+        steps_per_epoch=3,
+        on_epoch=epochs.append,
+        on_first_step=lambda: take(700),  # a check of devices
+        validation=Validation(4, 4, is_whole=True),
+        evaluate_training=lambda: take(400),
+        elapsed_before=10.0,
+    )
+    readings.begin_training()
+    readings.clock.begin_epoch(1)
+    for batch, milliseconds in enumerate((2000, 100, 100)):
+        take(milliseconds)
+        readings.end_steps(batch)
+    take(50)  # the validation
+    readings.end_epoch(1, {"loss": 0.5})
+    (record,) = epochs
+    assert record.epoch_seconds == pytest.approx(2.2)
+    assert record.samples_per_second == pytest.approx(4 / 0.1)  # the first step is no steady one
+    assert record.validation_seconds == pytest.approx(0.05)
+    assert record.inference_seconds == pytest.approx(0.4)
+    assert record.elapsed_seconds == pytest.approx(10.0 + 2.2 + 0.7 + 0.05 + 0.4)
 
 
 def breakdown_at(*seconds: float) -> Breakdown:

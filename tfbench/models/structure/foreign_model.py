@@ -137,7 +137,9 @@ def reason_of(error: Exception) -> str:
         return "It holds code, and files must not run any."
     function = re.search(r"Could not locate function '([^']+)'", text)
     if function:
-        return f"It calls the function {function[1]}: code of your own, which the file does not hold."
+        return (
+            f"It calls the function {function[1]}: code of your own, which the file does not hold."
+        )
     for line in text.splitlines():
         if line.strip() and not line.startswith("Exception encountered when calling"):
             reason = line.strip().partition(" Full object config:")[0]
