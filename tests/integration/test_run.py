@@ -140,14 +140,8 @@ def test_the_breakdown_adds_up_to_the_time_of_the_process(runs: dict[str, Done])
 
 def test_a_text_is_read_in_bits_per_byte_and_tokens_per_second(tmp_path: Path) -> None:
     options = ("--data-dir", __file__, "--epochs", "2", "--no-mlflow", *NO_CHECKS)
-    small = (
-        "--set",
-        "model.width=8",
-        "--set",
-        "dataset.num_samples=480",
-        "--set",
-        "dataset.context=8",
-    )
+    sizes = ("model.width=8", "model.depth=1", "dataset.num_samples=480", "dataset.context=8")
+    small = [word for size in sizes for word in ("--set", size)]
     document = run_json("run", "text_gpt", *options, *small, cwd=tmp_path)
     summary = document["summary"]
     metrics = [epoch["metrics"] for epoch in document["epochs"]]
