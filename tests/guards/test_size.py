@@ -14,7 +14,7 @@ SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
     "benchmarks": 19199,
-    "tests": 139794,
+    "tests": 139906,
     "tfbench": 3570,
     "tfbench/analysis": 19879,
     "tfbench/backends": 14765,
@@ -22,7 +22,7 @@ BUDGET = {
     "tfbench/datasets": 8502,
     "tfbench/machine": 3681,
     "tfbench/models": 8732,
-    "tfbench/recipe": 5516,
+    "tfbench/recipe": 5526,
     "tfbench/records": 5847,
     "tfbench/report": 19096,
     "tfbench/runs": 10966,

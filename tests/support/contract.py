@@ -98,8 +98,8 @@ _started = {"check"}
 class Cli:
     """`tfbench` in a folder, whose store is `mlruns`.
 
-    The first command of each name starts cold, as a user's does, and so do all that are started
-    without waiting for them. Others are forked.
+    The first command of each name but `check`, in each process of tests, starts cold, as a user's
+    does, and so do all that are started without waiting for them. Others are forked.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -61,7 +61,10 @@ def _migrated_database() -> bytes:
     path = Path(sharing.server_of_session()).with_name("mlflow.db")
     with sharing.locked(path.with_name("lock")):
         if not path.exists():
-            assert sharing.call("migrated_database", str(path)) == 0
+            part = path.with_suffix(".part")
+            part.unlink(missing_ok=True)
+            assert sharing.call("migrated_database", str(part)) == 0
+            part.replace(path)
     return path.read_bytes()
 
 

@@ -37,8 +37,8 @@ NO_CHECKS = (
 class Command:
     """A `tfbench` command under way; with `is_first` in a store that it has to make.
 
-    It is forked with everything imported, and so are its runs; with `is_cold`, variables of its
-    own, or signals that it ignores, it starts as a user's does, and so do they.
+    It is forked with everything imported, and so are its runs; with `is_cold`, variables that a
+    start needs, or signals that it ignores, it starts as a user's does, and so do they.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ def facts_of(program: str | Path, *arguments: str, **environment: str) -> Any:
 def run_in_bash(script: str, cwd: Path) -> str:
     """Returns what a script prints, which must succeed.
 
-    Runs of its `tfbench` are forked as those of `Command`.
+    Its `tfbench` is forked as `Command` is; it reads no stdin.
     """
     server = sharing.server_of_session()
     command = (

@@ -18,6 +18,7 @@ import importlib.util
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -52,7 +53,7 @@ class Forked:
 
         Args:
             server: Path of the server's socket.
-            module: Run as `python -m MODULE` would.
+            module: Whose `main` is called.
             arguments: Of its command line.
             cwd: Its folder.
             environment: All of its variables.
@@ -84,16 +85,18 @@ class Forked:
             self._answers.settimeout(None if timeout is None else max(timeout, 1e-3))
             try:
                 answer = self._answers.recv(_ROOM)
-            except OSError as error:
+            except (TimeoutError, BlockingIOError) as error:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from error
-            self.returncode = int(answer or -signal.SIGKILL)
+            assert answer, "the server has ended"
+            self.returncode = int(answer)
             self._answers.close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
         """Sends it a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Ends it at once."""
@@ -128,10 +131,11 @@ def serve(path: str) -> None:
     while server.is_wanted:
         if request := server.next_request():
             end_after(become, request)
+    shutil.rmtree(Path(path).parent, ignore_errors=True)
 
 
 def end_after(run: Callable[[dict[str, Any]], None], request: dict[str, Any]) -> NoReturn:
-    """Ends a forked process as Python would, without taking thousands of modules apart."""
+    """Runs a forked process to its end, without taking thousands of modules apart."""
     exit_code = 1
     try:
         run(request)
@@ -196,7 +200,9 @@ class _Server:
             connection.send(b"leased")
             return None
         link = self._link if request["module"] == COMMAND_LINE else None
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the child hears it
         if pid := os.fork():
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             for number in files:
                 os.close(number)
             connection.send(str(pid).encode())
@@ -245,8 +251,6 @@ def import_all() -> None:
     """Imports what commands and MLflow's process need, so that forked ones have it; no framework."""
     import pkgutil
 
-    import tfbench
-
     for room in ("analysis", "cli", "report", "runs", "store", "sweeps", "tracking"):
         package = importlib.import_module(f"tfbench.{room}")
         for module in pkgutil.walk_packages(package.__path__, f"tfbench.{room}."):
@@ -268,7 +272,8 @@ def import_all() -> None:
         "scipy.special",
     ):
         importlib.import_module(name)
-    assert not {"tensorflow", "jax", "torch", "keras"} & set(sys.modules), tfbench
+    imported = {"tensorflow", "jax", "torch", "keras"} & set(sys.modules)
+    assert not imported, imported
 
 
 def become(request: dict[str, Any]) -> None:
@@ -278,6 +283,7 @@ def become(request: dict[str, Any]) -> None:
     link: socket.socket | None = request["link"]
     _place_files(request["numbers"], request["files"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -291,8 +297,7 @@ def become(request: dict[str, Any]) -> None:
 def _place_files(numbers: Sequence[int], files: Sequence[int]) -> None:
     """Gives open files the numbers that are wanted.
 
-    What else is open stays so, under a number above all of these: the server's sockets, which it
-    had before.
+    Whatever had one of these numbers before, as a socket of the server's, is closed.
     """
     taken = {*numbers, *files}
     free = max(taken) + 1
@@ -320,7 +325,8 @@ def share(link: socket.socket) -> None:
 def fork_mlflow(start: Any, server: str = "") -> Any:
     """Returns what starts processes as `children.start` does, but has MLflow's forked.
 
-    By the server of the session, unless one is named.
+    By the server of the session, unless one is named. A forked one does not end with the process
+    that asked for it, but once nobody holds its connection.
     """
 
     def start_or_fork(module: str, arguments: Sequence[str] = (), **options: Any) -> Any:
@@ -389,7 +395,6 @@ def _take_lease(path: Path) -> bool:
         return False
     if is_leased:
         _LEASES.append(connection)
-        atexit.register(connection.close)
     return is_leased
 
 

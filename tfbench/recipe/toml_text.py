@@ -14,10 +14,12 @@ from tfbench.wording import shorten
 Table = dict[str, Any]
 _WIDTH = 100  # of a comment
 _MOST_LEVELS = 32  # of a key; the time that Python takes for one grows with their square
-_WORD = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
-_DEEP_KEY = re.compile(
-    rf"(?:^|[\[{{,])[ \t]*{_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{{_MOST_LEVELS}}}", re.M
+# Texts and comments, in which dots say nothing of a key.
+_OPAQUE = re.compile(
+    r'''"""(?:[^\\]|\\.)*?"""|\'{3}.*?\'{3}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*''', re.DOTALL
 )
+_WORD = r"[\w-]+"
+_DEEP_KEY = re.compile(rf"(?<![\w-]){_WORD}(?:[ \t]*\.[ \t]*{_WORD}){{{_MOST_LEVELS}}}")
 
 
 def parse_toml(text: str) -> Table:
@@ -27,7 +29,7 @@ def parse_toml(text: str) -> Table:
         RecipeError: It is no TOML. The message begins with what is wrong; the caller puts the place
             in front.
     """
-    if _DEEP_KEY.search(text):
+    if _DEEP_KEY.search(_OPAQUE.sub("text", text)):
         raise RecipeError(f"holds a key of more than {_MOST_LEVELS} levels")
     try:
         return tomllib.loads(text)

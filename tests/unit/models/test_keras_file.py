@@ -138,7 +138,7 @@ def test_a_layer_that_calls_a_named_function_is_told_from_a_damaged_file(path: P
         return x * 2
 
     save(path, keras.layers.Lambda(double), keras.layers.Dense(3))
-    reason = "It calls the function double: code of your own, which the file does not hold."
+    reason = "It calls the function double, which neither the file nor this Keras holds."
     assert reason in rejection(path)
 
 

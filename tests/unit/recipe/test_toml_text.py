@@ -14,6 +14,7 @@ DEEP_KEY = "a." * 400 + "a"
 DEEP = (
     f"{DEEP_KEY} = 1",
     f"x = 1\n[{DEEP_KEY}]",
+    f'"\\"".{DEEP_KEY} = 1',
     f"x = {{b = 2, {DEEP_KEY} = 1}}",
     f"{' . '.join(['b'] * 40)} = 1",
     "\n".join(f"{DEEP_KEY}.b{number} = 1" for number in range(5_000)),
@@ -65,7 +66,13 @@ def test_what_python_cannot_read_is_rejected(text: str, problem: str) -> None:
 
 def test_a_key_of_as_many_levels_as_are_allowed_and_a_text_with_dots_are_read() -> None:
     assert parse_toml(f"{'a.' * 31}a = 1")
-    assert parse_toml(f"x = ['{DEEP_KEY}', 1.5]\ny = '{DEEP_KEY}'")["y"] == DEEP_KEY
+    for value in (
+        f"'{DEEP_KEY}'",
+        f'"see [{DEEP_KEY}]"',
+        f'"""\n{DEEP_KEY}"""',
+        f"'''{DEEP_KEY}'''",
+    ):
+        assert DEEP_KEY in parse_toml(f"x = [{value}, 1.5]  # [{DEEP_KEY}]\ny = {value}")["y"]
 
 
 def test_a_value_is_one_value() -> None:

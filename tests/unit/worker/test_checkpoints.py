@@ -14,7 +14,7 @@ from prepared import build_prepared
 from tfbench import backends
 from tfbench.errors import MeasurementError
 from tfbench.records import run_folder
-from tfbench.worker import checkpoints
+from tfbench.worker import checkpoints, training
 from tfbench.worker.training import end_epoch
 
 
@@ -92,15 +92,19 @@ def test_a_checkpoint_is_never_ahead_of_its_journal(
 
     def write_checkpoint(*_: Any, **also: Any) -> None:
         assert prepared.journal.path in synced
+        written.append(also["epoch"])
 
     synced = []
+    written = []
     recipe = build_recipe(output={"checkpoint_every_epochs": 1})
     model = keras.Sequential()
     model.compile()
     prepared = build_prepared(tmp_path, recipe, model=model)
     monkeypatch.setattr(checkpoints, "write_checkpoint", write_checkpoint)
     monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(training, "SYNC_SECONDS", 1e9)  # nothing else waits for the disk
     monkeypatch.setattr(prepared.journal, "append", lambda *_, **also: synced.clear())
     epochs = []
-    for epoch in (1, 2):  # the second within a second, in which nothing else waits for the disk
+    for epoch in (1, 2):
         end_epoch(prepared, epochs, build_epoch(epoch=epoch))
+    assert written == [1, 2]

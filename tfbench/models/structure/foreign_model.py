@@ -135,11 +135,9 @@ def reason_of(error: Exception) -> str:
     text = without_colours.rpartition("Exception encountered: ")[2]
     if "safe_mode=False" in text:  # which nobody is to pass
         return "It holds code, and files must not run any."
-    function = re.search(r"Could not locate function '([^']+)'", text)
+    function = re.search(r"Could not locate function '([^'\n]{1,100})'", text)
     if function:
-        return (
-            f"It calls the function {function[1]}: code of your own, which the file does not hold."
-        )
+        return f"It calls the function {function[1]}, which neither the file nor this Keras holds."
     for line in text.splitlines():
         if line.strip() and not line.startswith("Exception encountered when calling"):
             reason = line.strip().partition(" Full object config:")[0]
