@@ -83,7 +83,7 @@ def test_what_goes_wrong_there_is_said_here_and_it_goes_on_and_is_started_again_
     with pytest.raises(TrackingError, match=r"none\.jsonl: cannot be read"):
         tracker.project("none")
     with pytest.raises(RuntimeError, match=r"(?s)In MLflow's process:\nTraceback.*in show_sweep"):
-        tracker.show_sweep(None, None, None)  # type: ignore[arg-type]  # wrong on purpose
+        tracker.show_sweep(None, None, None)  # wrong on purpose
     child = process_of(tracker)
     tracker.prepare()
     assert process_of(tracker) == child

@@ -148,7 +148,7 @@ def test_the_status_says_how_the_run_ended_and_a_tag_says_why_cut_so_that_it_sho
     for index, (status, reason) in enumerate(
         [("FAILED", "x" * 20_000), ("KILLED", "killed by SIGKILL")]
     ):
-        exit_ = RunExit(status=status, reason=reason)  # type: ignore[arg-type]  # of two that there are
+        exit_ = RunExit(status=status, reason=reason)
         run = client_of(store).get_run(finish(store, build_sized_result(index, exit=exit_)).run_id)
         assert run.info.status == status
         assert run.data.tags["tfbench.reason"] == (

@@ -142,7 +142,7 @@ class FakeNvml:
 
 def install_nvml(monkeypatch: pytest.MonkeyPatch, driver: FakeNvml) -> FakeNvml:
     """Puts a driver in the place of NVIDIA's."""
-    monkeypatch.setitem(sys.modules, "pynvml", driver)  # type: ignore[arg-type]  # as good as a module
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
     return driver
 
 

@@ -51,7 +51,7 @@ def end_run(
         os.kill(os.getpid(), signal.SIGINT)
     status = {"FAILED": "FAILED", "STOPPED": "KILLED"}.get(str(fate), "FINISHED")
     reasons = {"FAILED": reason, "KILLED": "interrupted by SIGINT"}
-    ended = RunExit(status=status, reason=reasons.get(status, ""))  # type: ignore[arg-type]  # one of them
+    ended = RunExit(status=status, reason=reasons.get(status, ""))
     return Run(
         result=build_result(request=request, exit=ended, **fields),
         summary=Summary(metrics=metrics),

@@ -242,8 +242,8 @@ def start_framework() -> socket.socket:
     from tfbench.runs.process import worker_variables
 
     backend = backend_here()
-    variables = worker_variables(backend)  # type: ignore[arg-type]
-    _, link = forked.start_prepared((backend, True), variables)  # type: ignore[arg-type]
+    variables = worker_variables(backend)
+    _, link = forked.start_prepared((backend, True), variables)
     return link
 
 
@@ -289,7 +289,7 @@ def become(request: dict[str, Any]) -> None:
     os.environ.update(request["environment"])
     if link:
         share(link)
-        children.start = fork_mlflow(children.start, sys.argv[2])  # type: ignore[assignment]
+        children.start = fork_mlflow(children.start, sys.argv[2])
     sys.argv = [request["module"], *request["arguments"]]
     importlib.import_module(request["module"]).main()
 
@@ -318,7 +318,7 @@ def share(link: socket.socket) -> None:
     def shared(_: Any, imported: tuple[str, bool], *__: object) -> socket.socket | None:
         return link if imported[0] == backend else None
 
-    forked.Forker._prepare = shared  # type: ignore[method-assign,assignment]
+    forked.Forker._prepare = shared
     forked.round_of = lambda tags: ("tests", "1")
 
 

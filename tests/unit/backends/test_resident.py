@@ -112,7 +112,7 @@ def require_alike(model: Any, usual: Any) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-class OwnLoss(keras.Model):  # type: ignore[misc]  # Keras has no types
+class OwnLoss(keras.Model):
     """Has a loss of its own."""
 
     def compute_loss(self, *arguments: Any, **options: Any) -> Any:
@@ -192,14 +192,14 @@ def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped() -> None:
     require_alike(rest, whole)
 
 
-class OwnFit(keras.Model):  # type: ignore[misc]  # Keras has no types
+class OwnFit(keras.Model):
     """Does something before it trains."""
 
     def fit(self, *arguments: Any, **options: Any) -> Any:
         return super().fit(*arguments, **options)
 
 
-class OwnStep(keras.Model):  # type: ignore[misc]  # Keras has no types
+class OwnStep(keras.Model):
     """Trains by a step of its own, not compiled."""
 
     def train_step(self, data: Any) -> Any:

@@ -98,7 +98,7 @@ def test_the_view_of_a_sweep_does_not_wait_for_what_its_last_run_gave_up(
     nothing = Any
     tracker.begin("prepare")
     with pytest.raises(TrackingError, match="has not answered"):
-        tracker.show_sweep(nothing, nothing, nothing)  # type: ignore[arg-type]
+        tracker.show_sweep(nothing, nothing, nothing)
 
 
 def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
