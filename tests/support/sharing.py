@@ -395,6 +395,7 @@ def _take_lease(path: Path) -> bool:
         return False
     if is_leased:
         _LEASES.append(connection)
+        atexit.register(connection.close)  # which Python would warn of
     return is_leased
 
 
