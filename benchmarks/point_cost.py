@@ -20,6 +20,7 @@ from tfbench.metrics import BREAKDOWN_ENTRIES
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep
+from tfbench.sweeps.sweep_runs import find_runs
 
 LIMIT = 1.5  # seconds that planning, interleaving and the process may take, for a point, on average
 TRAINING = ("first_step", "warmup", "steady", "validation", "callbacks")
@@ -41,7 +42,7 @@ def read_points(store: Store, sweep_id: str) -> list[dict[str, float]]:
 
     A sweep that was stopped and resumed counts the pause as time between two runs.
     """
-    _, results = read_sweep(store, sweep_id)
+    results = find_runs(store, read_sweep(store, sweep_id)).results
     finished = {r.run_id: r for r in results.values() if r.outcome == "FINISHED" and r.run_id}
     points = list[dict[str, float]]()
     ended = None

@@ -34,6 +34,7 @@ from tfbench.report.figures import png
 from tfbench.report.formats import format_bytes
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep
+from tfbench.sweeps.sweep_runs import find_runs
 from tfbench.wording import markdown_text
 
 RESULTS = Path(__file__).parent / "results"
@@ -68,8 +69,12 @@ def pack(store_root: Path, folder: Path) -> None:
     """
     store = Store(store_root)
     sweep_id = find_sweep(store, "@last")
-    plan, results = read_sweep(store, sweep_id)
-    journals = [store.journal_path(result.run_id) for result in results.values() if result.run_id]
+    record = read_sweep(store, sweep_id)
+    plan = record.plan
+    journals = []
+    for result in find_runs(store, record).results.values():
+        if result.run_id:
+            journals.append(store.journal_path(result.run_id))
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(folder / f"{plan.recipe_name}.tar.gz", "w:gz") as archive:
         for path in [*journals, store_root / "sweeps" / f"{sweep_id}.json"]:
@@ -160,7 +165,7 @@ def _read_sweep(archive: Path) -> _Sweep:
         (root,) = Path(name).iterdir()
         compared = api.compare(sweep="@last", store=root)
         runs = [api.read_run(run.run_id, store=root).result for run in compared.comparison.runs]
-        plan, _ = read_sweep(Store(root), find_sweep(Store(root), "@last"))
+        plan = read_sweep(Store(root), find_sweep(Store(root), "@last")).plan
     environments = [run.environment for run in runs if run.environment]
     verdict = (*compared.verdict, *find_caveats(compared.comparison))
     return _Sweep(plan, compared.comparison, verdict, environments)

@@ -264,8 +264,9 @@ def compare(
     plan = None
     sweep_id, run_ids = find_named(kept, runs, sweep)
     if sweep_id:
-        plan, results = read_sweep(kept, sweep_id)
-        comparison = compare_sweep(kept, plan, results, baseline=baseline)
+        record = read_sweep(kept, sweep_id)
+        plan = record.plan
+        comparison = compare_sweep(kept, record, baseline=baseline)
     else:
         comparison = compare_stored(
             kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal

@@ -14,7 +14,7 @@ SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
     "benchmarks": 19199,
-    "tests": 139906,
+    "tests": 141050,
     "tfbench": 3570,
     "tfbench/analysis": 19879,
     "tfbench/backends": 14765,
@@ -26,8 +26,8 @@ BUDGET = {
     "tfbench/records": 5847,
     "tfbench/report": 19096,
     "tfbench/runs": 10966,
-    "tfbench/store": 2502,
-    "tfbench/sweeps": 7577,
+    "tfbench/store": 2633,
+    "tfbench/sweeps": 8120,
     "tfbench/tracking": 6994,
     "tfbench/worker": 13379,
 }

@@ -246,10 +246,9 @@ FIND_TOO_WIDE = """
 def test_every_plot_of_a_report_is_shown_and_nothing_is_fetched(tmp_path: Path) -> None:
     store = Store(tmp_path / "mlruns")
     write_sweep(store, build_plan(), speed_of)
-    plan, results = read_sweep(store, "abc")
-    text = render_report(
-        gather_contents(store, compare_sweep(store, plan, results), plan, created=1_700_000_000.0)
-    )
+    record = read_sweep(store, "abc")
+    comparison = compare_sweep(store, record)
+    text = render_report(gather_contents(store, comparison, record.plan, created=1_700_000_000.0))
     (tmp_path / "report.html").write_text(text, encoding="utf-8")
     with open_browser(tmp_path, (1280, 1000)) as window:
         window.open((tmp_path / "report.html").as_uri())

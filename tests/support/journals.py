@@ -137,6 +137,7 @@ def _records(result: RunResult) -> list[tuple[str, dict[str, Any]]]:
         ("request", request_fields(result.request)),
         ("worker", {"pid": DEAD_PID}),
         ("ready", ready | {"steps_per_epoch": result.steps_per_epoch}),
+        ("request", request_fields(result.request)),
         *([("energy_sources", plain_fields(energy=result.energy))] if result.energy else []),
         ("started", {"time": result.started_at}),
         *(("energy", plain_fields(reading=reading)) for reading in result.energy_readings),

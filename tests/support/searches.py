@@ -1,6 +1,5 @@
 """Runs whose speeds are planted, for sweeps."""
 
-import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -8,13 +7,10 @@ from typing import Any
 import pytest
 
 from builders import build_settings, build_sizes, place_request
-from fake_runs import end_run
-from tfbench.analysis.comparison.brief import make_brief
-from tfbench.records.journal import Journal, request_fields
+from fake_runs import end_run, keep_run
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs import session
 from tfbench.runs.run import Run, RunLimits
-from tfbench.store import briefs
 from tfbench.sweeps import plan, show_in_mlflow
 
 KEY = "training.global_batch_size"
@@ -75,9 +71,8 @@ MakeRuns = Callable[..., PlantedRuns]
 
 
 def plant_runs(monkeypatch: pytest.MonkeyPatch) -> MakeRuns:
-    """Lets commands make planted runs, whose briefs are read as if they were in the store."""
+    """Lets commands make planted runs, which are in the store with their planted figures."""
     monkeypatch.setenv("COLUMNS", "120")
-    kept: dict[str, Any] = {}
 
     def use(fates: Callable[[int, str], Any] = lambda batch, strategy: None) -> PlantedRuns:
         runs = PlantedRuns(fates)
@@ -85,18 +80,15 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> MakeRuns:
         def execute(
             request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any
         ) -> Run:
-            with contextlib.closing(Journal(store.create_journal(request.run_id))) as journal:
-                journal.append("request", **request_fields(request))
             store.write_state(request.run_id, state)
             runs.places.append((state.tracking_uri, state.experiment))
             runs.num_tracked += tracker is not None
             outcome = runs(request, *rest)
-            kept[request.run_id] = make_brief(outcome.result, outcome.summary, journal_bytes=0)
+            keep_run(store, outcome)
             console.finish(dataclasses.replace(outcome, tracked=_TRACKED))
             return outcome
 
         monkeypatch.setattr(session, "execute_run", execute)
-        monkeypatch.setattr(briefs, "_read_brief", lambda path: kept.get(path.stem))
         monkeypatch.setattr(show_in_mlflow, "show_sweep", lambda *rest: None)  # in MLflow
         monkeypatch.setattr(plan, "count_gpus", lambda backend: 0)
         return runs

@@ -21,8 +21,8 @@ from tfbench.records.machine import BreakdownRecord
 from tfbench.records.run import ModelSummary, RunExit, RunResult
 from tfbench.records.sweep import (
     PlannedRun,
-    PlannedRunResult,
     Setup,
+    StartedRun,
     SweepPlan,
     Variation,
     list_configurations,
@@ -152,18 +152,12 @@ def write_sweep(
         for planned in list_planned_runs(plan):
             found = speed(planned)
             if isinstance(found, str):
-                log.end(PlannedRunResult(number=planned.number, outcome="KILLED", reason=found))
-                continue
-            result = build_planned_result(plan, planned, found, **fields)
+                ended = RunExit(status="KILLED", reason=found)
+                result = build_planned_result(plan, planned, 1.0, **{**fields, "exit": ended})
+            else:
+                result = build_planned_result(plan, planned, found, **fields)
+            log.start(StartedRun(number=planned.number, run_id=result.request.run_id))
             write_journal(store, result)
-            log.end(
-                PlannedRunResult(
-                    number=planned.number,
-                    outcome="FINISHED",
-                    run_id=result.request.run_id,
-                    seconds=9.0,
-                )
-            )
 
 
 def build_planned_result(

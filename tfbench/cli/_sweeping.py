@@ -122,11 +122,13 @@ def _has_failed(made: "Swept") -> bool:
 
     A value that is too large is a result of a refinement.
     """
+    from tfbench.analysis.comparison.failures import UNKNOWN
+
     if not made.plan.refinement:
         return made.end.num_failed > 0
     for setup in made.comparison.setups:
         outcomes = {row.entries[setup].outcome for row in made.comparison.rows}
-        if outcomes.isdisjoint(("FINISHED", "MISSING")):
+        if outcomes.isdisjoint(("FINISHED", *UNKNOWN)):
             return True
     return False
 
@@ -146,6 +148,7 @@ def _make_on_ray(
     """Makes the incomplete tasks of a sweep on a Ray cluster, and brings the runs into MLflow."""
     from tfbench.report.run.sections import recovery_command
     from tfbench.runs.recovery import recover
+    from tfbench.store.sweep_log import read_sweep
     from tfbench.sweeps import ray_engine
     from tfbench.sweeps.sweep import compare_and_track
     from tfbench.wording import count
@@ -163,7 +166,7 @@ def _make_on_ray(
                 f" {failed[0].message} `{recovery_command(store.root, measuring.tracking_uri)}`"
                 " tries again."
             )
-    return compare_and_track(planned.plan, end, maker)
+    return compare_and_track(read_sweep(store, planned.plan.sweep_id), end, maker)
 
 
 def follow_up_commands(maker: "RunMaker", sweep_id: str) -> list[str]:

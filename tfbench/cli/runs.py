@@ -206,7 +206,7 @@ def import_command(
     """
     from tfbench.runs.recovery import import_journals
     from tfbench.store.store import TrackingState
-    from tfbench.sweeps.tasks import note_imported
+    from tfbench.sweeps.sweep_runs import note_imported
 
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
     log_waiting("importing, and bringing the runs into MLflow")

@@ -235,12 +235,13 @@ def crossover_command(
 
 def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCode:
     """Writes a plan's file, and begins the sweep's record; nothing is measured."""
+    from tfbench.records.sweep import SweepRecord
     from tfbench.store.sweep_log import encode_record
     from tfbench.sweeps.tasks import list_tasks
 
     plan = planned.plan
     require_free(path)
-    write_to(path, encode_record(plan))
+    write_to(path, encode_record(SweepRecord(plan)))
     with planned.log:
         tasks = list_tasks(plan)
     numbers: dict[str, list[str]] = {}  # of tasks, by kind of machine

@@ -75,9 +75,10 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     from tfbench.tracking.mlflow_view import sweep_view
     from tfbench.wording import without_secrets
 
-    plan, results = read_sweep(store, find_sweep(store, token))
+    record = read_sweep(store, find_sweep(store, token))
+    plan = record.plan
     log_waiting("looking for its runs in MLflow")
-    shown = find_shown_sweep(store, plan, results, tracker_maker(store, named))
+    shown = find_shown_sweep(store, record, tracker_maker(store, named))
     view = sweep_view(plan)
     uri = without_secrets(shown.tracking_uri)
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri

@@ -31,6 +31,7 @@ SYNC_SECONDS = 1.0
 # kept free on disk, so that what was measured can still be written when the disk is full
 RESERVE_BYTES = 65_536
 WORK_SUFFIX = ".work"
+NO_REQUEST = "it holds no request"
 
 # Kinds of records that change the stage of a run, or when it began or ended.
 _MILESTONES = ("stage", "started", "finished", "failed", "exit")
@@ -172,9 +173,7 @@ class Replay:
         fields = events.read_fields(record)
         kind = record["kind"]
         if kind == "request":
-            request = read_request(record)
-            self._values["request"] = request
-            self._lists["epochs"] = list(request.resume.epochs) if request.resume else []
+            self._take_request(read_request(record))
         elif kind == "spans":
             self._add_spans(fields["spans"])
         elif kind in _MILESTONES:
@@ -197,6 +196,12 @@ class Replay:
             **lists,
             **self._values,
         )
+
+    def _take_request(self, request: RunRequest) -> None:
+        """Takes in the request, which stands twice in a journal."""
+        if "request" not in self._values and request.resume:
+            self._lists["epochs"][:0] = request.resume.epochs
+        self._values["request"] = request
 
     def _add_spans(self, spans: Iterable[events.Span]) -> None:
         for epoch, first, last, seconds in spans:
@@ -238,9 +243,10 @@ class Replay:
 
 
 def request_fields(request: RunRequest) -> Record:
-    """Returns the fields of a journal's first record, which hold the request.
+    """Returns the fields of the record that holds the request, the first of a journal.
 
-    `read_request` rebuilds the request from them.
+    `read_request` rebuilds the request from them. The record stands again before the first step is
+    measured, since without it nothing of the run can be read.
     """
     plain = to_plain(request) | {
         "recipe_name": request.recipe.name,
@@ -250,7 +256,7 @@ def request_fields(request: RunRequest) -> Record:
 
 
 def read_request(record: Record) -> RunRequest:
-    """Rebuilds the request from a journal's first record.
+    """Rebuilds the request from the record that holds it.
 
     Raises:
         TrackingError: The journal is of another format.
@@ -291,9 +297,14 @@ def read_records(path: Path) -> list[Record]:
         records = record_lines.read_file(path)
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-    if not records or records[0]["kind"] != "request":
-        raise damaged(path, "is not a tfbench journal: it does not begin with a request")
+    if not has_request(records):
+        raise damaged(path, f"is not a tfbench journal: {NO_REQUEST}")
     return records
+
+
+def has_request(records: Iterable[Record]) -> bool:
+    """Says whether records hold a request, without which they are of no run."""
+    return any(record["kind"] == "request" for record in records)
 
 
 def damaged(path: Path, what: str) -> TrackingError:

@@ -330,15 +330,38 @@ def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> 
 class PlannedRunResult:
     """What came of one run of a sweep.
 
-    REJECTED: it could not be measured at all, and nothing of it is stored. SKIPPED: it was not
-    tried, since its configuration had failed in an earlier round.
+    REJECTED: it could not be measured at all. SKIPPED: it was not tried, since its configuration
+    had failed in an earlier round.
     """
 
     number: int
     outcome: Outcome
     run_id: Id | None = None
     reason: str = ""
-    seconds: float = 0.0  # that the whole run took; 0 where another machine made it
+    seconds: float = 0.0  # that the whole run took; 0 where that is not known
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether it was neither rejected nor skipped."""
+        return self.outcome not in ("REJECTED", "SKIPPED")
+
+
+@schema
+class StartedRun:
+    """A run of a sweep that was started, by its number in the plan."""
+
+    number: NaturalNumber
+    run_id: Id
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SweepRecord:
+    """The record of a sweep: its plan and which runs were started, never what came of them."""
+
+    plan: SweepPlan
+    started: tuple[StartedRun, ...] = ()
+    # What came of runs that have no journal, in records of format 1.
+    earlier: tuple[PlannedRunResult, ...] = ()
 
 
 def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:

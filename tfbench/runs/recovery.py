@@ -12,9 +12,11 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TfbenchError, TrackingError
 from tfbench.records import json_lines
 from tfbench.records.journal import (
+    NO_REQUEST,
     Journal,
     describe,
     files_folder,
+    has_request,
     read_records,
     read_result,
     replay,
@@ -22,7 +24,7 @@ from tfbench.records.journal import (
 from tfbench.records.json_lines import Record, last_time
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.records.whole_files import read_regular_file, replacing
-from tfbench.runs.run_status import deduce_exit
+from tfbench.runs.run_status import deduce_exit, was_untried
 from tfbench.store import sweep_log
 from tfbench.store.liveness import is_running, locked, may_be_running
 from tfbench.store.store import Store, TrackingState
@@ -125,6 +127,8 @@ def _recover_one(
             return RecoveredRun(run_id, "left", "it is still running")
         if may_be_running(path, records):
             return RecoveredRun(run_id, "left", _ELSEWHERE)
+        if result.exit and was_untried(result.exit):
+            return None
         kinds = {record["kind"] for record in records}
         if "rejected" in kinds or kinds.isdisjoint(_RESULTS):
             return _discard(store, run_id)
@@ -229,8 +233,8 @@ def _read_run(path: Path) -> RunResult:
     """
     try:
         records = json_lines.read_file(path)
-        if not records or records[0]["kind"] != "request":
-            raise TrackingError("is not a tfbench journal: it does not begin with a request")
+        if not has_request(records):
+            raise TrackingError(f"is not a tfbench journal: {NO_REQUEST}")
         result = replay(records)
         make_brief(result, summarize_run(result), journal_bytes=0)
         if result.request.worker_rank and result.request.worker_rank.index:

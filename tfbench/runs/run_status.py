@@ -11,9 +11,33 @@ from typing import Any
 
 from tfbench.errors import ExitCode, describe_recorded
 from tfbench.records.run import RunExit, RunResult
+from tfbench.records.sweep import Outcome
 
 INTERRUPTED = "interrupted by"
 _SILENT = "the process that tracked it and the worker ended without a word"
+
+
+# Of runs of a sweep that were never measured, whose journal has two lines.
+_UNTRIED: dict[str, Outcome] = {"rejected: ": "REJECTED", "skipped: ": "SKIPPED"}
+
+
+def describe_untried(outcome: Outcome, reason: str) -> RunExit:
+    """Returns the end of a run of a sweep that was rejected or skipped."""
+    (prefix,) = [prefix for prefix, other in _UNTRIED.items() if other == outcome]
+    return RunExit(status="FAILED", reason=f"{prefix}{reason}")
+
+
+def read_outcome(status: str, reason: str) -> tuple[str, str]:
+    """Returns what came of a run, and why: its status, or that it was rejected or skipped."""
+    for prefix, outcome in _UNTRIED.items():
+        if reason.startswith(prefix):
+            return outcome, reason.removeprefix(prefix)
+    return status, reason
+
+
+def was_untried(end: RunExit) -> bool:
+    """Says whether a run was rejected or skipped, so that MLflow is not to have it."""
+    return read_outcome(end.status, end.reason) != (end.status, end.reason)
 
 
 def was_cut_short(status: str, reason: str) -> bool:

@@ -95,10 +95,10 @@ def execute_run(
             ) from error
         with started as worker:
             server = "" if state.tracking_uri == store.tracking_uri else state.tracking_uri
-            run = _Run(request, tracker, update, observer, worker, stop, limits, server)
+            run = _Run(request, journal, tracker, update, observer, worker, stop, limits, server)
             rejection = run.follow()
             if rejection is None:
-                return run.conclude(journal, store)
+                return run.conclude(store)
         store.discard(request.run_id)
         raise rejection
 
@@ -129,6 +129,7 @@ class _Run:
     """A run under way."""
 
     request: RunRequest
+    journal: Journal
     tracker: Tracker | None
     update: "Future[Any]"  # what it was last asked for
     observer: Observer
@@ -165,12 +166,13 @@ class _Run:
                 self.worker.kill()
             self.worker.wait(POLL_SECONDS if self.has_begun else READY_SECONDS)
 
-    def conclude(self, journal: Journal, store: Store) -> Run:
+    def conclude(self, store: Store) -> Run:
         """Records how the run ended, and brings store and tracker up to date.
 
         It waits for the tracker as `_wait_for` says.
         """
-        problems = self._write_end(journal)
+        journal = self.journal
+        problems = self._write_end()
         result = self.replay.result()
         summary = summarize_run(result)
         if journal.path.parent == store.journals:
@@ -196,8 +198,9 @@ class _Run:
         self.observer.finish(run)
         return run
 
-    def _write_end(self, journal: Journal) -> list[str]:
+    def _write_end(self) -> list[str]:
         """Records how the run ended. Returns what could not be written, in words."""
+        journal = self.journal
         stopped_by = self.exceeded
         if self.stop.received:
             stopped_by = f"{INTERRUPTED} {self.stop.received.name}"
@@ -286,23 +289,23 @@ class _Run:
                 error_class: type[TfbenchError] = getattr(errors, error["type"], DeviceError)
                 return error_class(error["message"])
             self._react(record["kind"], fields)
+            problem = None
+            if record["kind"] == "ready" and self.stop.received is None:
+                problem = self._begin()
+            if problem:
+                return problem
         if any(record["kind"] == "epoch" for record in records):
             self._track()
         return None
 
     def _react(self, kind: str, fields: dict[str, Any]) -> None:
-        """Shows one record of the worker to the observer; one that is ready may begin."""
+        """Shows one record of the worker to the observer."""
         match kind:
             case "stage":
                 self.observer.stage(fields["name"])
             case "placed":
                 for text in find_early_warnings(self.replay.result()):
                     self.observer.warning(text)
-            case "ready" if self.stop.received is None:  # else it was asked to end before
-                self.observer.ready(self.replay.result())
-                self._wait_for_tracker()
-                self.worker.begin()
-                self.has_begun = True
             case "started":
                 self.progress = RunProgress(self.replay.result(), fields["time"])
             case "spans" if self.progress:
@@ -311,6 +314,19 @@ class _Run:
                 self.observer.progress(progress)
             case "epoch":
                 self.observer.epoch(fields["epoch"])
+
+    def _begin(self) -> TfbenchError | None:
+        """Lets a worker that is ready begin; returns why not, if the store cannot keep the run."""
+        self.observer.ready(self.replay.result())
+        self._wait_for_tracker()
+        try:
+            # Without its request, a journal whose beginning was damaged could not be read.
+            self.journal.append("request", **request_fields(self.request))
+        except OSError as error:
+            return TrackingError(f"{self.journal.path}: cannot be written: {error.strerror}.")
+        self.worker.begin()
+        self.has_begun = True
+        return None
 
     def _track(self) -> None:
         """Has the tracker follow the journal, unless it still is at it, or failed before."""

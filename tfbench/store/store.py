@@ -6,9 +6,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.json_lines import parse
@@ -151,7 +151,7 @@ class Store:
         return sorted(path.stem for path in self.journals.glob("*.jsonl"))
 
     def heads(self) -> list[RunHead]:
-        """Returns what the first lines of the journals say of each run, newest first.
+        """Returns what the requests in the journals say of each run, newest first.
 
         It leaves out damaged journals.
         """
@@ -234,7 +234,7 @@ class Store:
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
             with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
-                request = parse(file.readline())["request"]
+                request = _find_request(file)
             tags = request.get("tags", {})
             return RunHead(
                 run_id=run_id,
@@ -251,6 +251,21 @@ class Store:
         for folder in (self.journals, self.root):
             with contextlib.suppress(OSError):  # not empty, or not there
                 folder.rmdir()
+
+
+def _find_request(lines: Iterable[bytes]) -> dict[str, Any]:
+    """Returns the request of a run from the lines of its journal, of which the first holds it.
+
+    Raises:
+        ValueError: No line does.
+    """
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            record = parse(line)
+            if record["kind"] == "request":
+                request: dict[str, Any] = record["request"]
+                return request
+    raise ValueError("it holds no request")
 
 
 def _match(heads: list[RunHead], token: str, trained: bool) -> list[RunHead]:

@@ -1,9 +1,11 @@
-"""The record of a sweep in the store: its plan, and what came of each run, in one file.
+"""The record of a sweep in the store, in one file: its plan, and which runs were started.
 
-Here is also found which sweep, or which runs, a user means.
+What came of a run is in its journal alone. Here is also found which sweep, or which runs, a user
+means.
 """
 
 import contextlib
+import dataclasses
 import json
 import shutil
 from collections.abc import Iterable, Iterator
@@ -11,7 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
-from tfbench.records.sweep import PlannedRunResult, SweepPlan, read_plan
+from tfbench.records.sweep import (
+    PlannedRunResult,
+    StartedRun,
+    SweepPlan,
+    SweepRecord,
+    read_plan,
+)
 from tfbench.records.whole_files import read_regular_file, replacing
 from tfbench.schema import build, read_json, schema, to_plain
 from tfbench.store.liveness import locked
@@ -23,10 +31,14 @@ FOLDER = "sweeps"  # in a store
 
 @schema
 class _Record:
-    """What the file of a sweep holds."""
+    """What the file of a sweep holds.
 
-    format_version: Literal[1] = 1
+    Format 1 had the results of runs in place of their starts.
+    """
+
+    format_version: Literal[1, 2] = 2
     plan: dict[str, Any]
+    started: tuple[StartedRun, ...] = ()
     results: tuple[PlannedRunResult, ...] = ()
 
 
@@ -38,66 +50,84 @@ class SweepLog:
     Args:
         path: Where it is written; None for a task, whose runs are brought to the sweep's own
             record.
-        plan: Of the sweep.
-        results: What came of runs so far, by their numbers in the plan.
+        record: What it holds so far.
     """
 
-    def __init__(
-        self, path: Path | None, plan: SweepPlan, results: dict[int, PlannedRunResult] | None = None
-    ) -> None:
+    def __init__(self, path: Path | None, record: SweepRecord) -> None:
         self._path = path
-        self.plan = plan
-        self.results = results or {}
+        self.record = record
 
-    def end(self, result: PlannedRunResult) -> None:
-        """Notes what came of a run; of two results of one, the later counts.
+    @property
+    def plan(self) -> SweepPlan:
+        """Of the sweep."""
+        return self.record.plan
+
+    def start(self, *runs: StartedRun) -> None:
+        """Notes runs before they are started.
 
         Raises:
             TrackingError: The record cannot be written; so for what follows.
         """
-        self.results.pop(result.number, None)
-        self.results[result.number] = result
-        self._write()
+        self._write(dataclasses.replace(self.record, started=(*self.record.started, *runs)))
+
+    def withdraw(self, run_id: str) -> None:
+        """Forgets the start of a run of which nothing was measured and nothing is kept."""
+        kept = tuple(run for run in self.record.started if run.run_id != run_id)
+        self._write(dataclasses.replace(self.record, started=kept))
 
     def extend(self, plan: SweepPlan) -> None:
         """Continues with a plan that has more runs; those from before keep their numbers."""
-        self.plan = plan
-        self._write()
+        self._write(dataclasses.replace(self.record, plan=plan))
 
-    def _write(self) -> None:
-        if self._path is None:
-            return
-        try:
-            with replacing(self._path, synced=True) as part:
-                part.write_bytes(encode_record(self.plan, self.results.values()))
-        except OSError as error:
-            message = f"{self._path}: cannot be written: {error.strerror}."
-            if self._path.exists():
-                again = command_line(
-                    "sweep", "--resume", self.plan.sweep_id, store=store_of(self._path)
-                )
-                message += (
-                    f" What was measured is kept; once that is mended, `{again}` makes the runs"
-                    " that are missing."
-                )
-            raise TrackingError(message) from error
+    def forget_earlier(self) -> None:
+        """Leaves out the results of format 1, which have journals now."""
+        self._write(dataclasses.replace(self.record, earlier=()))
+
+    def _write(self, record: SweepRecord) -> None:
+        if self._path is not None:
+            try:
+                with replacing(self._path, synced=True) as part:
+                    part.write_bytes(encode_record(record))
+            except OSError as error:
+                raise self._describe(error) from error
+        self.record = record
+
+    def _describe(self, error: OSError) -> TrackingError:
+        message = f"{self._path}: cannot be written: {error.strerror}."
+        if self._path and self._path.exists():
+            again = command_line(
+                "sweep", "--resume", self.plan.sweep_id, store=store_of(self._path)
+            )
+            message += (
+                f" What was measured is kept; once that is mended, `{again}` makes the runs that"
+                " are missing."
+            )
+        return TrackingError(message)
 
 
-def encode_record(plan: SweepPlan, results: Iterable[PlannedRunResult] = ()) -> bytes:
-    """Encodes a sweep as its record or, without results, as a plan's file."""
-    record = _Record(plan=to_plain(plan), results=tuple(results))
-    return json.dumps(to_plain(record), separators=(",", ":"), allow_nan=False).encode()
+def encode_record(record: SweepRecord) -> bytes:
+    """Encodes the record of a sweep; one of which no run was started is also a plan's file."""
+    plain = _Record(plan=to_plain(record.plan), started=record.started, results=record.earlier)
+    return json.dumps(to_plain(plain), separators=(",", ":"), allow_nan=False).encode()
 
 
-def parse_record(data: bytes) -> tuple[SweepPlan, dict[int, PlannedRunResult]]:
-    """Reads the plan, and the results by their numbers in it, that `encode_record` wrote.
+def parse_record(data: bytes) -> SweepRecord:
+    """Reads the record that `encode_record` wrote, here or in a version with format 1.
 
     Raises:
         RecipeError: It is none.
         ValueError: It is no JSON.
     """
     record = build(_Record, read_json(data), "")
-    return read_plan(record.plan), {result.number: result for result in record.results}
+    plan = read_plan(record.plan)
+    started = list(record.started)
+    earlier = []
+    for result in record.results:
+        if result.run_id:
+            started.append(StartedRun(number=result.number, run_id=result.run_id))
+        else:
+            earlier.append(result)
+    return SweepRecord(plan, tuple(started), tuple(earlier))
 
 
 @contextlib.contextmanager
@@ -110,7 +140,7 @@ def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
     path = _path(store, plan.sweep_id)
     try:
         with _locked(path):
-            log = SweepLog(path, plan)
+            log = SweepLog(path, SweepRecord(plan))
             log.extend(plan)
             yield log
     except DatasetError:
@@ -131,25 +161,25 @@ def reopened_log(store: Store, sweep_id: str) -> Iterator[SweepLog]:
     """
     path = _path(store, sweep_id)
     with _locked(path):
-        yield SweepLog(path, *read_sweep(store, sweep_id))
+        yield SweepLog(path, read_sweep(store, sweep_id))
 
 
-def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, PlannedRunResult]]:
-    """Returns a sweep's plan, and what is known of its runs, by their numbers in the plan.
+def read_sweep(store: Store, sweep_id: str) -> SweepRecord:
+    """Returns the record of a sweep.
 
     Raises:
         TrackingError: The record is damaged.
     """
     path = _path(store, sweep_id)
     try:
-        plan, results = parse_record(read_regular_file(path))
-        if plan.sweep_id != sweep_id:
-            raise ValueError(f"it is of sweep {plan.sweep_id}")
+        record = parse_record(read_regular_file(path))
+        if record.plan.sweep_id != sweep_id:
+            raise ValueError(f"it is of sweep {record.plan.sweep_id}")
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error
     except (RecipeError, ValueError) as error:
         raise TrackingError(f"{path}: is not a record of a sweep: {error}") from error
-    return plan, results
+    return record
 
 
 def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:

@@ -4,13 +4,15 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.crossover import Crossover, find_crossover, value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
+from tfbench.analysis.comparison.failures import LOST, Failure, MissingRuns
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.sweep import (
     PlannedRunResult,
     SweepPlan,
+    SweepRecord,
     list_configurations,
     list_planned_runs,
 )
@@ -22,8 +24,10 @@ from tfbench.report.comparison.comparison import (
 from tfbench.report.comparison.sweep import crossover_sentences
 from tfbench.report.document import document
 from tfbench.report.table import Section, html
+from tfbench.runs.run_status import read_outcome
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
+from tfbench.sweeps.sweep_runs import SweepRuns, find_runs
 from tfbench.wording import count
 
 
@@ -115,24 +119,25 @@ class Swept(ComparedRuns):
         return end | ComparedRuns.document(self)
 
 
-def compare_sweep(
-    store: Store,
-    plan: SweepPlan,
-    results: dict[int, PlannedRunResult],
-    *,
-    baseline: str | None = None,
-) -> Comparison:
+def compare_sweep(store: Store, record: SweepRecord, *, baseline: str | None = None) -> Comparison:
     """Sets the runs of a sweep side by side, those that failed or were not made included.
 
     Args:
         store: Where its runs are.
-        plan: Of the sweep.
-        results: What came of its runs so far, by their numbers in the plan.
+        record: Of the sweep.
         baseline: The setup that others are compared with; None: the plan's first.
     """
-    finished = [result for result in results.values() if result.outcome == "FINISHED"]
-    run_ids = [result.run_id for result in finished if result.run_id]
-    briefs, unreadable = read_briefs(store, run_ids)
+    plan = record.plan
+    all_briefs = read_briefs(store, store.run_ids())
+    runs = find_runs(store, record, all_briefs)
+    finished = {result.run_id for result in runs.results.values() if result.outcome == "FINISHED"}
+    briefs = [brief for brief in all_briefs.found if brief.run_id in finished]
+    briefs.sort(key=lambda brief: brief.created)
+    lost_ids = {run.run_id for run in record.started if run.number in runs.lost}
+    unreadable = {}
+    for run_id, why in all_briefs.unreadable.items():
+        if run_id in lost_ids:
+            unreadable[run_id] = why
     keys = [variation.key for variation in plan.variations]
     configurations = list_configurations(plan)
     if plan.refinement:  # values that were added come in their places
@@ -143,27 +148,30 @@ def compare_sweep(
         configurations=configurations,
         setups=[setup.label for setup in plan.setups],
         baseline=baseline,
-        failures=_find_failures(plan, results, unreadable),
+        failures=_find_failures(plan, runs),
         compared=list_compared(plan),
     )
-    return dataclasses.replace(comparison, unreadable=unreadable)
+    num_planned = len(list_planned_runs(plan))
+    missing = MissingRuns(
+        command=store.command("sweep", "--resume", plan.sweep_id),
+        num_planned=num_planned,
+        num_missing=num_planned - len(runs.results),
+        num_lost=len(runs.lost),
+    )
+    return dataclasses.replace(comparison, unreadable=unreadable, missing=missing)
 
 
-def _find_failures(
-    plan: SweepPlan,
-    results: dict[int, PlannedRunResult],
-    unreadable: dict[str, str],
-) -> Iterator[Failure]:
+def _find_failures(plan: SweepPlan, runs: SweepRuns) -> Iterator[Failure]:
     """Yields why planned runs have no speed."""
     configurations = list_configurations(plan)
     for planned in list_planned_runs(plan):
-        result = results.get(planned.number)
-        if result is None:
+        result = runs.results.get(planned.number)
+        if planned.number in runs.lost:
+            outcome = LOST
+            reason = runs.lost[planned.number]
+        elif result is None:
             outcome = "MISSING"
             reason = "not measured"
-        elif result.run_id in unreadable:
-            outcome = "UNREADABLE"
-            reason = unreadable[result.run_id]
         elif result.outcome in ("FINISHED", "SKIPPED"):
             continue
         else:
@@ -197,7 +205,11 @@ def compare_stored(
     stored, unreadable = read_briefs(store, store.run_ids() if run_ids is None else run_ids)
     if run_ids is None:
         stored.sort(key=lambda brief: brief.created)
-    briefs = [brief for brief in stored if not brief.profile]
+    briefs = []
+    for brief in stored:
+        outcome, _ = read_outcome(brief.status, brief.reason)
+        if not brief.profile and outcome != "SKIPPED":
+            briefs.append(brief)
     if recipe is not None:
         briefs = [brief for brief in briefs if brief.recipe == recipe]
     comparison = compare(briefs, baseline=baseline, allows_unequal=allows_unequal)

@@ -10,10 +10,11 @@ from tfbench.records.journal import read_records, read_result
 from tfbench.records.run import Summary
 from tfbench.records.sweep import format_value, list_planned_runs
 from tfbench.report.history import HistoryEntry, Kind
-from tfbench.store.briefs import read_briefs
+from tfbench.store.briefs import Briefs, read_briefs
 from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
+from tfbench.sweeps.sweep_runs import find_runs
 from tfbench.tags import GROUP_TAG, SWEEP_TAG, TRIAL_TAG
 
 
@@ -27,21 +28,25 @@ def list_history(
         recipe: Only what is of this recipe; None: all.
         status: As an entry has it; None: all.
     """
-    briefs, unreadable = read_briefs(store, store.run_ids())
-    ended = {brief.run_id for brief in briefs}
+    ended_briefs = read_briefs(store, store.run_ids())
+    unreadable = dict(ended_briefs.unreadable)
+    ended = {brief.run_id for brief in ended_briefs.found}
+    open_briefs = []
     for run_id in store.run_ids():
         if run_id in ended or run_id in unreadable:
             continue
         try:
-            briefs.append(_read_open(store, run_id))
+            open_briefs.append(_read_open(store, run_id))
         except Exception as error:  # anything may be in a file
             unreadable[run_id] = str(error)
-    sweeps = {sweep_id: _sweep(store, sweep_id, briefs) for sweep_id in list_sweeps(store)}
+    sweeps = {}
+    for sweep_id in list_sweeps(store):
+        sweeps[sweep_id] = _sweep(store, sweep_id, ended_briefs, open_briefs)
     entries = [
         HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why)
         for run_id, why in unreadable.items()
     ]
-    entries += [*sweeps.values(), *_runs(briefs, sweeps)]
+    entries += [*sweeps.values(), *_runs([*ended_briefs.found, *open_briefs], sweeps)]
     if recipe is not None:
         entries = [entry for entry in entries if entry.recipe == recipe]
     if status is not None:
@@ -63,23 +68,30 @@ def _read_open(store: Store, run_id: str) -> RunBrief:
     )
 
 
-def _sweep(store: Store, sweep_id: str, briefs: Sequence[RunBrief]) -> HistoryEntry:
+def _sweep(
+    store: Store, sweep_id: str, briefs: Briefs, open_briefs: Sequence[RunBrief]
+) -> HistoryEntry:
     try:
-        plan, results = read_sweep(store, sweep_id)
+        record = read_sweep(store, sweep_id)
     except TrackingError as error:
         return HistoryEntry(
             kind="sweep", id=sweep_id, num_runs=0, status="UNREADABLE", reason=str(error)
         )
-    outcomes = collections.Counter(result.outcome for result in results.values())
-    num_left = len(list_planned_runs(plan)) - len(results)
+    plan = record.plan
+    runs = find_runs(store, record, briefs)
+    outcomes = collections.Counter(result.outcome for result in runs.results.values())
+    num_left = len(list_planned_runs(plan)) - len(runs.results)
     outcomes.pop("FINISHED", None)
     notes = [f"{number} {outcome}" for outcome, number in sorted(outcomes.items())]
-    if num_left:
-        notes.append(f"{num_left} not made")
-    statuses = {
-        brief.run_id: brief.status for brief in briefs if brief.tags.get(SWEEP_TAG) == sweep_id
-    }
-    if "RUNNING" in statuses.values():
+    if runs.lost:
+        notes.append(f"{len(runs.lost)} lost")
+    if num_left > len(runs.lost):
+        notes.append(f"{num_left - len(runs.lost)} not made")
+    statuses = set()
+    for brief in (*briefs.found, *open_briefs):
+        if brief.tags.get(SWEEP_TAG) == sweep_id:
+            statuses.add(brief.status)
+    if "RUNNING" in statuses:
         status = "RUNNING"
     elif num_left:
         status = "INCOMPLETE"
@@ -91,7 +103,7 @@ def _sweep(store: Store, sweep_id: str, briefs: Sequence[RunBrief]) -> HistoryEn
         created=plan.created,
         recipe=plan.recipe_name,
         setups=tuple(setup.label for setup in plan.setups),
-        num_runs=sum(result.run_id in statuses for result in results.values()),
+        num_runs=sum(result.was_begun for result in runs.results.values()),
         status=status,
         reason=", ".join(notes),
     )

@@ -19,14 +19,15 @@ import psutil
 
 from tfbench.errors import DeviceError
 from tfbench.machine import children
-from tfbench.records.sweep import SweepPlan, list_planned_runs
+from tfbench.records.sweep import SweepPlan, SweepRecord, list_planned_runs
 from tfbench.runs.recovery import import_journals
 from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import SweepLog, encode_record
 from tfbench.sweeps.comparison import SweepEnd
 from tfbench.sweeps.sweep import Planned
-from tfbench.sweeps.tasks import Task, list_tasks, note_results
+from tfbench.sweeps.sweep_runs import find_runs, note_runs
+from tfbench.sweeps.tasks import Task, list_tasks
 from tfbench.wording import DEFAULT_STORE
 
 RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time
@@ -61,11 +62,12 @@ def make_sweep(
     with connected(address, tasks), planned.log as log:
         was_interrupted = make_tasks(log, tasks, store, state, report)
     num_planned = len(list_planned_runs(planned.plan))
+    results = find_runs(store, log.record).results
     return SweepEnd(
         num_planned=num_planned,
-        num_left=num_planned - len(log.results),
+        num_left=num_planned - len(results),
         was_interrupted=was_interrupted,
-        results=log.results,
+        results=results,
     )
 
 
@@ -191,7 +193,7 @@ def _submit(plan: SweepPlan, tasks: Sequence[Task]) -> dict[Any, Task]:
     """Submits tasks to the cluster, and returns them by Ray's references to their results."""
     import ray
 
-    encoded = encode_record(plan)
+    encoded = encode_record(SweepRecord(plan))
     measure = ray.remote(measure_task)
     running = {}
     for task in tasks:
@@ -212,7 +214,7 @@ def _bring_home(
         for number, data in enumerate(journals):
             Path(folder, f"{number}.jsonl").write_bytes(data)
         import_journals(store, list(Path(folder).iterdir()), None, state)
-    note_results(log, store)
+    note_runs(log, store)
 
 
 def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, str, list[bytes]]:

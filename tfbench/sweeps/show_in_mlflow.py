@@ -9,8 +9,8 @@ from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.records.sweep import (
     MODE_STRATEGIES,
-    PlannedRunResult,
     SweepPlan,
+    SweepRecord,
     describe_configuration,
     format_value,
 )
@@ -20,6 +20,7 @@ from tfbench.runs.run_maker import server_of
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_tracking
 from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.sweep_runs import find_runs
 from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
 
 
@@ -47,20 +48,22 @@ def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> Tra
     return tracker.show_sweep(plan, curves, verdict)
 
 
-def find_shown_sweep(
-    store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], make_tracker: MakeTracker
-) -> ShownSweep:
+def find_shown_sweep(store: Store, record: SweepRecord, make_tracker: MakeTracker) -> ShownSweep:
     """Writes the view of a sweep where its newest run is tracked, and says where that is.
 
     Raises:
         TrackingError: No run of it is in MLflow, or MLflow cannot be asked.
     """
+    plan = record.plan
     state = find_tracking(store, plan.sweep_id)
     if state:
         tracker = make_tracker(state.tracking_uri, state.experiment)
-        tracked = show_sweep(plan, compare_sweep(store, plan, results), tracker)
+        tracked = show_sweep(plan, compare_sweep(store, record), tracker)
         if tracked.run_ids:
-            run_ids = {result.run_id for result in results.values() if result.run_id}
+            run_ids = set()
+            for result in find_runs(store, record).results.values():
+                if result.run_id and result.was_begun:
+                    run_ids.add(result.run_id)
             return ShownSweep(
                 state.tracking_uri, tracked.experiment_id, len(run_ids - tracked.run_ids)
             )

@@ -10,22 +10,26 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
-from tfbench.errors import DatasetError, RecipeError, TfbenchError, TrackingError
+from tfbench.errors import (
+    DatasetError,
+    InterruptedRunError,
+    RecipeError,
+    TfbenchError,
+    TrackingError,
+)
 from tfbench.records.observer import Observer
-from tfbench.records.run import RunRequest
+from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
-    BATCH_KEY,
     Outcome,
     PlannedRun,
     PlannedRunResult,
+    StartedRun,
     SweepPlan,
+    SweepRecord,
     add_values,
     estimate_seconds,
-    list_configurations,
     list_planned_runs,
-    resolve_recipe,
 )
-from tfbench.runs.requests import new_request
 from tfbench.runs.run import Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
 from tfbench.runs.series import SeriesRun, make_runs
@@ -34,14 +38,8 @@ from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log
 from tfbench.sweeps import show_in_mlflow
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.plan import check_configurations, require_backends
-from tfbench.sweeps.tasks import (
-    Task,
-    find_results,
-    keep_rejected,
-    reopened,
-    reusable_results,
-    tags_of,
-)
+from tfbench.sweeps.sweep_runs import find_runs, keep_untried, planned_request, reopened
+from tfbench.sweeps.tasks import Task, reusable_results
 from tfbench.wording import shorten
 
 
@@ -73,11 +71,11 @@ def reopen_sweep(store: Store, token: str, *, allows_code: bool) -> Planned:
         RecipeError: A configuration of it cannot be, or calls code.
     """
     sweep_id = find_sweep(store, token)
-    plan, results = read_sweep(store, sweep_id)
-    require_allowed_again(plan, allows_code=allows_code)
-    check_configurations(plan)
-    results |= find_results(store, plan)
-    return Planned(plan, reopened(store, sweep_id), results, find_tracking(store, sweep_id))
+    record = read_sweep(store, sweep_id)
+    require_allowed_again(record.plan, allows_code=allows_code)
+    check_configurations(record.plan)
+    results = find_runs(store, record).results
+    return Planned(record.plan, reopened(store, sweep_id), results, find_tracking(store, sweep_id))
 
 
 def require_allowed_again(plan: SweepPlan, *, allows_code: bool) -> None:
@@ -117,7 +115,7 @@ def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
     require_backends(planned.plan)
     with planned.log as log:
         end = run_sweep(log, maker, observer)
-    return compare_and_track(log.plan, end, maker)
+    return compare_and_track(log.record, end, maker)
 
 
 def make_task(
@@ -136,15 +134,14 @@ def make_task(
         DatasetError: There is no data for the first run.
         TrackingError: The store cannot be written to.
     """
-    stored = find_results(maker.store, plan)  # maybe also of other tasks
-    results = {run.number: stored[run.number] for run in task.runs if run.number in stored}
     plan = dataclasses.replace(plan, data_dir=data_dir or plan.data_dir)
-    return run_sweep(SweepLog(None, plan, results), maker, observer, task.runs)
+    return run_sweep(SweepLog(None, SweepRecord(plan)), maker, observer, task.runs)
 
 
-def compare_and_track(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
+def compare_and_track(record: SweepRecord, end: SweepEnd, maker: RunMaker) -> Swept:
     """Sets the runs of a sweep side by side, here and in MLflow."""
-    comparison = compare_sweep(maker.store, plan, end.results)
+    plan = record.plan
+    comparison = compare_sweep(maker.store, record)
     problem = ""
     try:
         if maker.tracker:
@@ -178,26 +175,23 @@ def run_sweep(
         DatasetError: There is no data for the first run, so that none would have any.
     """
     plan = log.plan
-    limits = RunLimits(
-        timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes
-    )
+    planned_runs = list_planned_runs(plan) if task_runs is None else task_runs
+    numbers = {planned.number for planned in planned_runs}
+    stored = find_runs(maker.store, log.record).results
+    results = {number: result for number, result in stored.items() if number in numbers}
     sweep = _SweepSeries(
         log,
-        maker.store,
+        maker,
         observer,
         time.monotonic(),
         task_runs is not None,
-        list_planned_runs(plan) if task_runs is None else task_runs,
-        reusable_results(plan, log.results, maker.store),
-        PlannedRun(0, 0, 0, 0),
+        planned_runs,
+        reusable_results(plan, results, maker.store),
+        is_resumed=bool(results),
+        current=planned_runs[0],
     )
     try:
-        series = make_runs(
-            sweep.next_run,
-            lambda request, label: maker.make(request, observer, limits),
-            report=sweep.report,
-            ends_all=sweep.ends_all,
-        )
+        series = make_runs(sweep.next_run, sweep.make, report=sweep.report, ends_all=sweep.ends_all)
     finally:
         observer.close()
         maker.forker.close()
@@ -205,7 +199,7 @@ def run_sweep(
         num_planned=len(sweep.planned_runs),
         num_left=len(sweep.list_left()),
         was_interrupted=series.was_interrupted,
-        results=dict(log.results),
+        results=sweep.results,
     )
 
 
@@ -214,12 +208,13 @@ class _SweepSeries:
     """The series of a sweep's runs: which comes next, and what came of those that are over."""
 
     log: SweepLog
-    store: Store
+    maker: RunMaker
     observer: Observer
     start: float  # on the monotonic clock
     is_task: bool  # whether it makes the runs of one task only
     planned_runs: Sequence[PlannedRun]
     results: dict[int, PlannedRunResult]  # of the runs that need not be made
+    is_resumed: bool
     current: PlannedRun  # the run under way
 
     def list_left(self) -> list[PlannedRun]:
@@ -235,17 +230,34 @@ class _SweepSeries:
             left = self.list_left() or self._refine()
             seconds = self._estimate_seconds()
             budget = self.log.plan.time_budget_seconds
-            if self.log.results and not done:  # a resumed sweep makes at least one run
+            if self.is_resumed and not done:  # it makes at least one run
                 budget = None
             if not left or (budget and time.monotonic() - self.start + seconds > budget):
                 return None
             self.current = left[0]
+            request = planned_request(self.log.plan, self.current)
             failure = self._find_failure()
             if not failure:
                 num_over = len(self.planned_runs) - len(left)
                 self.observer.begin(self.current, num_over, seconds * len(left))
-                return planned_request(self.log.plan, self.current), ""
-            self._end("SKIPPED", failure)
+                return request, ""
+            self._start(request)
+            self._end_untried(request, "SKIPPED", failure)
+
+    def make(self, request: RunRequest, label: str) -> Run:
+        """Makes a run, whose start is noted before."""
+        del label  # the observer knows which one it is
+        plan = self.log.plan
+        limits = RunLimits(
+            timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes
+        )
+        self._start(request)
+        try:
+            return self.maker.make(request, self.observer, limits)
+        except TfbenchError as error:
+            if isinstance(error, InterruptedRunError) or self.ends_all(error, ()):
+                self.log.withdraw(request.run_id)
+            raise
 
     def report(self, run: SeriesRun) -> None:
         """Notes what came of a run.
@@ -254,33 +266,47 @@ class _SweepSeries:
         """
         made = run.outcome
         if made is None:
-            if self.is_task:
-                keep_rejected(self.store, run.request, run.rejection)
-            self._end("REJECTED", run.rejection, run.seconds)
+            self._end_untried(run.request, "REJECTED", run.rejection, run.seconds)
         elif run.is_finished or not made.was_interrupted:
             status = made.result.status
             outcome = "FAILED" if status == "RUNNING" else status
-            self._end(outcome, made.reason, run.seconds, made)
+            self._end(outcome, made.reason, made.run_id, run.seconds, made.summary)
 
     def ends_all(self, error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
-        """Says whether an error ends the sweep: the first run has no data."""
+        """Says whether an error ends the sweep.
+
+        The store cannot be written to, or no run has any data.
+        """
         if not isinstance(error, DatasetError):
-            return False
-        return not any(result.run_id for result in self.log.results.values())
+            return isinstance(error, TrackingError)
+        return not any(result.was_begun for result in self.results.values())
+
+    def _start(self, request: RunRequest) -> None:
+        self.log.start(StartedRun(number=self.current.number, run_id=request.run_id))
+
+    def _end_untried(
+        self, request: RunRequest, outcome: Outcome, reason: str, seconds: float = 0.0
+    ) -> None:
+        keep_untried(self.maker.store, request, outcome, reason)
+        self._end(outcome, reason, request.run_id, seconds)
 
     def _end(
-        self, outcome: Outcome, reason: str, seconds: float = 0.0, made: Run | None = None
+        self,
+        outcome: Outcome,
+        reason: str,
+        run_id: str,
+        seconds: float,
+        summary: Summary | None = None,
     ) -> None:
         result = PlannedRunResult(
             number=self.current.number,
             outcome=outcome,
-            run_id=made.run_id if made else None,
+            run_id=run_id,
             reason=reason,
             seconds=seconds,
         )
-        self.log.end(result)
         self.results[result.number] = result
-        self.observer.end(self.current, result, made.summary if made else None)
+        self.observer.end(self.current, result, summary)
 
     def _estimate_seconds(self) -> float:
         """Returns about how long the next run takes."""
@@ -305,7 +331,7 @@ class _SweepSeries:
         limits = plan.refinement
         if limits is None or self.is_task:
             return []
-        comparison = compare_sweep(self.store, plan, self.log.results)
+        comparison = compare_sweep(self.maker.store, self.log.record)
         values = set[int]()
         for setup in comparison.setups[1:]:
             values.update(refine(find_crossover(comparison, setup), limits.step))
@@ -318,31 +344,3 @@ class _SweepSeries:
             self.observer.extend(self.log.plan)
             self.planned_runs = list_planned_runs(self.log.plan)
         return self.list_left()
-
-
-def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
-    """Builds the request for one run of a sweep."""
-    configuration = list_configurations(plan)[planned.configuration]
-    setup = plan.setups[planned.setup]
-    recipe = resolve_recipe(plan, configuration, setup)
-    if planned.round_number > 1:
-        # Round 1 has measured the input pipeline and the peak, and the checks take seconds.
-        measurement = dataclasses.replace(recipe.measurement, checks=False)
-        recipe = dataclasses.replace(recipe, measurement=measurement)
-    overrides = [*plan.overrides, *configuration, *dict(setup.values)]
-    if plan.per_replica_batch_size is not None:
-        overrides.append(BATCH_KEY)
-    request = new_request(
-        recipe,
-        name=None,
-        data_dir=None,
-        overrides=tuple(dict.fromkeys(overrides)),
-        allows_code=plan.allows_code,
-    )
-    return dataclasses.replace(
-        request,
-        name=f"{request.name}-r{planned.round_number}",
-        data_dir=plan.data_dir,
-        tags=tags_of(plan, planned),
-        argv=plan.argv,
-    )

@@ -9,7 +9,8 @@ import pytest
 from kinds import Fields, Golden
 from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.failures import Failure
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.judging import Speedup
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
@@ -327,7 +328,7 @@ def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like()
     assert find_verdict(found) == (
         "Not comparable: setups differ in compiler.",
         f"{DEFAULT} failed at batch 4096: KILLED, timed out: it took longer than 60 s.",
-        "Incomplete: of 4 results, 1 without runs and 1 with fewer than planned.",
+        "Incomplete: 1 of 4 results are without runs.",
     )
     assert "Synthetic data: compare speed, ignore accuracy." in find_caveats(found)
 

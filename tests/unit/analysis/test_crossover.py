@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief
-from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.crossover import Crossover, find_crossover, refine, spread_values
+from tfbench.analysis.comparison.failures import Failure
 from tfbench.report.comparison.sweep import crossover_sentences
 
 

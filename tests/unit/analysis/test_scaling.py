@@ -11,7 +11,8 @@ import pytest
 
 from kinds import Golden
 from sweeps import build_brief, build_plan
-from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.failures import Failure
 from tfbench.analysis.comparison.scaling import FigureWithInterval, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import resolve_recipe

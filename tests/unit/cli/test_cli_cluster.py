@@ -78,7 +78,7 @@ def test_data_of_a_task_is_where_its_command_has_it_or_the_plan_or_the_machines_
 
 def test_what_came_of_tasks_is_imported_and_shown(tfbench: Cli, planned: str, store: Store) -> None:
     there = Store(Path("nodes"))
-    plan, _ = read_sweep(store, planned)
+    plan = read_sweep(store, planned).plan
     for each in find_task(plan, 0).runs:
         write_journal(
             there,

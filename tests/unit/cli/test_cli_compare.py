@@ -16,7 +16,7 @@ from outcomes import json_of
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.records.machine import Gpu
 from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import PlannedRunResult, Setup, list_planned_runs
+from tfbench.records.sweep import Setup, StartedRun, list_planned_runs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log
 
@@ -137,12 +137,8 @@ def test_a_sweep_whose_setups_name_machines_compares_these(
             host = setups[planned.setup].machine
             speed = SPEEDS[host] * (1 + 0.01 * planned.round_number)
             result = build_planned_result(plan, planned, speed, environment=ENVIRONMENTS[host])
+            log.start(StartedRun(number=planned.number, run_id=result.request.run_id))
             write_journal(store, result)
-            log.end(
-                PlannedRunResult(
-                    number=planned.number, outcome="FINISHED", run_id=result.request.run_id
-                )
-            )
     document = json_of(tfbench, "compare", "--sweep", "abc")
     small = document["rows"][0]["entries"][1]
     assert (small["setup"], small["machine"], small["unequal"]) == (

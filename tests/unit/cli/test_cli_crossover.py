@@ -12,6 +12,7 @@ from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import list_planned_runs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
+from tfbench.sweeps.sweep_runs import find_runs
 
 TRUTH = 2000 / 3  # where the planted costs of both setups are equal
 RECIPE = ("mnist_mlp", "--data", "synthetic")
@@ -108,8 +109,9 @@ def test_one_that_was_stopped_is_resumed_to_the_same_end(
     runs = fake(lambda batch, strategy: "STOPPED" if len(runs.requests) == num_made else None)
     stopped = json_of(tfbench, *SEARCH, exit_code=130)
     assert not stopped["complete"]
-    plan, results = read_sweep(store, stopped["id"])
-    assert len(results) == num_made - 1 < len(list_planned_runs(plan))
+    record = read_sweep(store, stopped["id"])
+    results = find_runs(store, record).results
+    assert len(results) == num_made - 1 < len(list_planned_runs(record.plan))
     swept = json_of(tfbench, "sweep", "--resume", "@last")
     assert (swept["num_left"], swept["num_failed"]) == (0, 0)
     assert [row["global_batch_size"] for row in swept["rows"]] == [

@@ -72,7 +72,7 @@ def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
     plan = build_plan(num_rounds=1)
     found = [(entry["kind"], entry["id"], entry["num_runs"], entry["status"]) for entry in entries]
     assert found == [
-        ("sweep", plan.sweep_id, 3, "FAILED"),
+        ("sweep", plan.sweep_id, 4, "FAILED"),
         ("run", "7" * 32, 1, "RUNNING"),
         ("run", "6" * 32, 1, "KILLED"),
         ("repeats", "fade", 2, "FINISHED"),
@@ -82,15 +82,20 @@ def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
     assert entries[0]["setups"] == [setup.label for setup in plan.setups]
     assert (entries[0]["reason"], len(list_planned_runs(plan))) == ("1 KILLED", 4)
     assert entries[4]["samples_per_second"] > 0 and entries[5]["created"] is None
-    assert "does not begin with a request." in entries[5]["reason"]
+    assert "it holds no request." in entries[5]["reason"]
 
 
 def test_a_sweep_without_all_of_its_runs_is_incomplete(tfbench: Cli, store: Store) -> None:
     path = store.root / "sweeps" / f"{build_plan().sweep_id}.json"
+    for run_id in store.run_ids()[1:]:
+        if run_id.startswith("0"):  # of the sweep
+            store.discard(run_id)
     record = json.loads(path.read_text())
-    path.write_text(json.dumps(record | {"results": record["results"][:1]}))
-    sweep = read(tfbench)[0]
-    assert (sweep["status"], sweep["reason"], sweep["num_runs"]) == ("INCOMPLETE", "3 not made", 1)
+    for started, reason in ((record["started"], "3 lost"), ((), "3 not made")):
+        path.write_text(json.dumps(record | {"started": started}))
+        sweep = read(tfbench)[0]
+        assert (sweep["status"], sweep["reason"]) == ("INCOMPLETE", reason)
+        assert sweep["num_runs"] == 1
     path.write_text("nothing\n")
     (sweep,) = (entry for entry in read(tfbench) if entry["kind"] == "sweep")
     assert (sweep["status"], sweep["num_runs"]) == ("UNREADABLE", 0)

@@ -32,7 +32,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(
     ]
     again = tfbench("compare", "--sweep", "@last")
     assert again.exit_code == 0 and again.stdout in shown
-    plan, _ = read_sweep(store, runs.requests[0].tags["tfbench.sweep"])
+    plan = read_sweep(store, runs.requests[0].tags["tfbench.sweep"]).plan
     assert (plan.per_replica_batch_size, plan.scaling_modes) == (None, ("data",))
 
 

@@ -171,7 +171,7 @@ def test_runs_that_cannot_be_read_are_named_on_a_line_each(
 
     monkeypatch.setattr(briefs, "_read_brief", fail)
     first, *rest = tfbench("sweep", "--resume", "@last").stderr.splitlines()
-    assert first.startswith("Warning: 4 runs could not be read")
+    assert first.startswith("Warning: 8 runs could not be read")
     assert set(rest) >= {f"  {request.run_id}: damaged" for request in runs.requests}
 
 

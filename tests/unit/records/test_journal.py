@@ -1,5 +1,6 @@
 """The journal holds what was measured, whatever happens to the process, the disk or the reader."""
 
+import dataclasses
 import errno
 import os
 import subprocess
@@ -160,6 +161,18 @@ def test_a_line_that_is_no_record_is_counted_and_costs_no_other(
     assert (result.notes, result.num_unreadable_lines) == (("before", "after"), 1)
 
 
+def test_a_journal_whose_beginning_is_damaged_says_all_the_same(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    written = build_sized_result(1)
+    path = write_journal(store, written)
+    whole = read_result(path)
+    first, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"\0" * len(first) + b"".join(rest))
+    found = read_result(path)
+    assert found == dataclasses.replace(whole, num_unreadable_lines=1)
+    assert [head.run_id for head in store.heads()] == [path.stem]
+
+
 def test_a_last_line_that_lacks_only_its_end_counts(path: Path, journal: Journal) -> None:
     journal.append("exit", status="KILLED", reason="timed out")
     journal.close()
@@ -237,8 +250,8 @@ def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is not a tfbench journal: it does not begin with a request"),
-        (b'{"kind":"epoch"}\n', "is not a tfbench journal: it does not begin with a request"),
+        (b"", "is not a tfbench journal: it holds no request"),
+        (b'{"kind":"epoch"}\n', "is not a tfbench journal: it holds no request"),
         (
             b'{"kind":"request","time":1,"format_version":99,"request":{}}\n',
             "its format is 99; this version of tfbench",

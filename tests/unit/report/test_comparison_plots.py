@@ -4,7 +4,8 @@ import pytest
 
 from kinds import Fields
 from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief
-from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.failures import Failure
 from tfbench.records.sweep import Setup
 from tfbench.report.comparison.plots import comparison_plots, corner_rows, lay_out
 from tfbench.report.plot import Plot

@@ -5,7 +5,8 @@ from builders import build_environment
 from kinds import Golden
 from plots import build_plot
 from sweeps import BATCH, MIRRORED, TWO_SETUPS, build_brief, build_plan
-from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.failures import Failure
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.machine import Gpu
 from tfbench.report.html_report import ReportContents, render_report, report_sections

@@ -21,7 +21,7 @@ def curves_of(
     store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], float | str]
 ) -> tuple[Curve, ...]:
     write_sweep(store, plan, speed)
-    found = find_curves(plan, compare_sweep(store, *read_sweep(store, plan.sweep_id)))
+    found = find_curves(plan, compare_sweep(store, read_sweep(store, plan.sweep_id)))
     return tuple(curve for curve in found if curve.run_ids)
 
 

@@ -17,6 +17,7 @@ from journals import write_journal
 from kinds import Fields
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import DeviceError
+from tfbench.records.sweep import SweepRecord
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import encode_record, new_log, read_sweep
 from tfbench.sweeps import ray_engine
@@ -109,6 +110,10 @@ def measure_there(folder: Path, num_runs: int) -> list[bytes]:
     return [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
 
 
+def started_numbers(store: Store) -> list[int]:
+    return sorted(run.number for run in read_sweep(store, "abc").started)
+
+
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     fake = FakeRay()
@@ -137,12 +142,12 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(
         ),
         "task 2: 0 of 2 runs, on two, exit code 2: Error: no such device",
     ]
-    assert sorted(read_sweep(store, "abc")[1]) == [planned.number for planned in TASKS[0].runs]
+    assert started_numbers(store) == [planned.number for planned in TASKS[0].runs]
     assert ray.asked[:4] == [
         (0, {"tfbench": 1.0}),
-        (encode_record(PLAN), 0, False),
+        (encode_record(SweepRecord(PLAN)), 0, False),
         (0, {"tfbench": 1.0, "a100": 0.001}),
-        (encode_record(PLAN), 1, False),
+        (encode_record(SweepRecord(PLAN)), 1, False),
     ]
 
 
@@ -165,7 +170,7 @@ def test_what_was_measured_until_a_stop_comes_home(
             f" it: {left(2)}"
         ),
     ]
-    assert list(read_sweep(store, "abc")[1]) == [TASKS[0].runs[0].number]
+    assert started_numbers(store) == [TASKS[0].runs[0].number]
 
 
 def test_a_cluster_that_cannot_make_the_tasks_is_rejected(

@@ -1,15 +1,18 @@
 import contextlib
 import errno
+import platform
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from builders import build_environment
 from fake_runs import FakeMaker, FakeRuns, Fate, Fates
+from journals import write_journal
 from kinds import Fields
 from outcomes import error_of
-from sweeps import TWO_SETUPS, build_plan
+from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import (
     DatasetError,
     DeviceError,
@@ -20,7 +23,7 @@ from tfbench.errors import (
 )
 from tfbench.records.journal import Journal, request_fields
 from tfbench.records.observer import Observer
-from tfbench.records.sweep import PlannedRunResult, Setup, Variation
+from tfbench.records.sweep import Setup, StartedRun, Variation, list_planned_runs
 from tfbench.runs.recovery import recover
 from tfbench.store import sweep_log
 from tfbench.store.store import Store, TrackingState
@@ -131,6 +134,7 @@ def test_a_signal_ends_the_sweep_and_what_finished_before_it_is_kept(
 ) -> None:
     end, runs = make_sweep(store, *fates)
     assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 7, num_made)
+    assert [run.number for run in read_sweep(store, "abc").started] == [0]
 
 
 def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
@@ -154,7 +158,10 @@ def test_a_sweep_whose_runs_take_longer_than_its_time_budget_gets_a_run_each_tim
     end, runs = make_sweep(store, 100.0, time_budget_seconds=10.0)
     assert (end.num_left, runs.requests) == (8, [])
     with reopened_log(store, "abc") as log:
-        log.end(PlannedRunResult(number=0, outcome="FINISHED", seconds=60.0))
+        here = build_environment(hostname=platform.node())
+        first = list_planned_runs(log.plan)[0]
+        run = build_planned_result(log.plan, first, 100.0, environment=here)
+        write_journal(store, run)
     for num_left in (6, 5):
         end, runs = go_on(store, 100.0)
         assert (end.num_left, len(runs.requests)) == (num_left, 1)
@@ -171,7 +178,8 @@ def test_two_processes_cannot_go_on_with_one_sweep(store: Store) -> None:
 def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_at_it(
     store: Store,
 ) -> None:
-    make_sweep(store, 100.0)
+    with new_log(store, build_plan()):
+        pass
     killed, alive = (store.root / "sweeps" / f"{name}.json.x1.part" for name in ("torn", "abc"))
     for folder in (killed, alive):
         folder.mkdir()
@@ -255,11 +263,11 @@ def test_a_disk_that_is_full_ends_the_sweep_says_how_to_go_on_and_keeps_the_reco
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with new_log(store, build_plan()) as log:
-        log.end(PlannedRunResult(number=0, outcome="FINISHED", run_id="first"))
+        log.start(StartedRun(number=0, run_id="first"))
         monkeypatch.setattr(sweep_log, "replacing", fail)
         with pytest.raises(
             TrackingError, match=r"sweeps/abc\.json: cannot be written: No space left on device\."
         ) as error:
-            log.end(PlannedRunResult(number=1, outcome="FINISHED", run_id="second"))
+            log.start(StartedRun(number=1, run_id="second"))
     assert f"`tfbench sweep --resume abc --store {store.root}` makes" in str(error.value)
-    assert list(read_sweep(store, "abc")[1]) == [0]
+    assert [run.run_id for run in read_sweep(store, "abc").started] == ["first"]

@@ -71,10 +71,10 @@ def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> No
     track(store, "http://bench:5000", "other")
     track(store, num=2)
     tracker = Tracker(*store.run_ids()[2:6])
-    shown = find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
+    shown = find_shown_sweep(store, read_sweep(store, "abc"), tracker.at)
     assert tracker.addresses == [("http://bench:5000", "other")]
     assert [[plot.name for plot in curve.plots] for curve in tracker.curves] == [list(PLOTS)] * 2
-    assert shown == ShownSweep("http://bench:5000", "7", 3)
+    assert shown == ShownSweep("http://bench:5000", "7", 4)
 
 
 def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> None:
@@ -86,7 +86,7 @@ def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> 
         if is_tracked:
             track(store)
         with pytest.raises(TrackingError, match=expected):
-            find_shown_sweep(store, *read_sweep(store, "abc"), Tracker().at)
+            find_shown_sweep(store, read_sweep(store, "abc"), Tracker().at)
 
 
 @pytest.fixture
@@ -113,18 +113,18 @@ def test_the_page_of_a_sweep_at_another_server_is_there(
     )
     tracker.run_ids = frozenset(store.run_ids()[:4])
     assert (
-        "Warning: 3 runs of the sweep are not in MLflow."
+        "Warning: 4 runs of the sweep are not in MLflow."
         in tfbench("ui", "--sweep", "@last").stderr
     )
 
 
 def test_a_run_of_a_sweep_that_cannot_be_read_is_named_in_its_place(store: Store) -> None:
-    plan, results = read_sweep(store, "abc")
-    run_id = results[0].run_id or ""
+    record = read_sweep(store, "abc")
+    run_id = record.started[0].run_id
     store.journal_path(run_id).write_bytes(b"garbage\n")
-    comparison = compare_sweep(store, plan, results)
+    comparison = compare_sweep(store, record)
     assert set(comparison.unreadable) == {run_id}
     outcomes = {entry.outcome for row in comparison.rows for entry in row.entries.values()}
-    assert "UNREADABLE" in outcomes
+    assert "LOST" in outcomes
     assert len(comparison.runs) == 6
-    show_sweep(plan, comparison, Tracker(*store.run_ids()))
+    show_sweep(record.plan, comparison, Tracker(*store.run_ids()))

@@ -18,7 +18,7 @@ from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.records.journal import read_result
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit
-from tfbench.records.sweep import PlannedRunResult, list_planned_runs
+from tfbench.records.sweep import SweepRecord, list_planned_runs
 from tfbench.runs.recovery import import_journals
 from tfbench.runs.run_status import deduce_exit
 from tfbench.store.store import Store, TrackingState
@@ -26,7 +26,8 @@ from tfbench.store.sweep_log import encode_record, list_sweeps, new_log, read_sw
 from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.sweep import make_sweep, make_task, new_sweep, reopen_sweep
-from tfbench.sweeps.tasks import find_results, find_task, list_tasks, note_imported, read_plan_file
+from tfbench.sweeps.sweep_runs import find_runs, keep_untried, note_imported, planned_request
+from tfbench.sweeps.tasks import find_task, list_tasks, read_plan_file
 
 HERE = platform.node()
 PLAN = build_plan()  # planned_runs 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
@@ -75,14 +76,14 @@ def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_mac
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"format_version":1', '"format_version":2', "is not a plan .*format_version: must be"),
+        ('"format_version":2', '"format_version":3', "is not a plan .*format_version: must be"),
         ('"sweep_id":"abc"', '"sweep_id":"../x"', "plan.sweep_id: must match pattern"),
         ("", "nothing", "is not a plan of this version"),
     ],
 )
 def test_a_plan_that_is_none_is_rejected(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "plan.json"
-    path.write_bytes(encode_record(PLAN))
+    path.write_bytes(encode_record(SweepRecord(PLAN)))
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new) if old else new)
@@ -97,7 +98,7 @@ def test_a_task_is_made_in_order_and_leaves_no_record_but_its_runs(store: Store)
     runs = FakeRuns(100.0)
     assert make_here(store, runs, 0, data_dir="/mine").num_left == 0
     assert [request.tags["tfbench.setup"] for request in runs.requests] == [
-        TWO_SETUPS[n].label for n in (0, 1, 1, 0)
+        TWO_SETUPS[n].label for n in (1, 1, 0)
     ]
     assert {request.data_dir for request in runs.requests} == {"/mine"}
     assert list_sweeps(store) == []
@@ -119,9 +120,8 @@ def test_a_run_that_is_rejected_in_a_task_leaves_a_journal_of_two_lines(
 ) -> None:
     end = make_here(store, FakeRuns(DeviceError("gpu:7: there is none."), 100.0), 0)
     assert end.results[0].outcome == "REJECTED"
-    (path,) = [
-        path for path in store.journals.glob("*.jsonl") if len(path.read_bytes().splitlines()) == 2
-    ]
+    path = store.journal_path(end.results[0].run_id)
+    assert len(path.read_bytes().splitlines()) == 2
     assert read_result(path).exit == RunExit(
         status="FAILED", reason="rejected: gpu:7: there is none."
     )
@@ -132,13 +132,13 @@ def test_a_run_that_is_rejected_in_a_task_leaves_a_journal_of_two_lines(
         home, [path], None, TrackingState(tracking_uri=home.tracking_uri, experiment="x")
     )
     assert note_imported(home, [run.id for run in imported]) == ["abc"]
-    known = read_sweep(home, "abc")[1][0]
+    known = find_runs(home, read_sweep(home, "abc")).results[0]
     assert (known.outcome, known.run_id, known.reason) == (
         "REJECTED",
         path.stem,
         "gpu:7: there is none.",
     )
-    entry = compare_sweep(home, PLAN, {0: known}).rows[0].entries[TWO_SETUPS[0].label]
+    entry = compare_sweep(home, read_sweep(home, "abc")).rows[0].entries[TWO_SETUPS[0].label]
     assert (entry.outcome, entry.reason) == ("REJECTED", "gpu:7: there is none.")
 
 
@@ -153,7 +153,7 @@ def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missi
         "SKIPPED",
     ]
     with pytest.raises(DatasetError):
-        make_here(store, FakeRuns(DatasetError("no data")), 0)
+        make_here(store, FakeRuns(DatasetError("no data")), 1)
 
 
 def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(store: Store) -> None:
@@ -166,26 +166,30 @@ def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(sto
     )
     leave_run(store, 4, exit=deduce_exit(gone))
     newer = leave_run(store, 0, later=3600.0)
-    found = find_results(store, PLAN)
+    found = find_runs(store, SweepRecord(PLAN)).results
     assert {number: (one.outcome, one.run_id) for number, one in found.items()} == {
         0: ("FINISHED", newer),
         1: ("FAILED", failed),
         2: ("KILLED", limited),
     }
-    assert find_results(store, build_plan(sweep_id="other")) == {}
+    assert find_runs(store, SweepRecord(build_plan(sweep_id="other"))).results == {}
 
 
 def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_here(
     store: Store,
 ) -> None:
-    with new_log(store, PLAN) as log:
-        log.end(PlannedRunResult(number=0, outcome="REJECTED", reason="no GPU"))
+    with new_log(store, PLAN):
+        pass
+    keep_untried(store, planned_request(PLAN, list_planned_runs(PLAN)[0]), "REJECTED", "no GPU")
     imported = [leave_run(store, number, host="elsewhere") for number in (0, 1, 4, 5, 2)]
     assert note_imported(store, imported) == ["abc"]
-    known = read_sweep(store, "abc")[1]
-    assert {number: one.outcome for number, one in known.items()} == dict.fromkeys(
-        (0, 1, 2, 4, 5), "FINISHED"
-    )
+    record = read_sweep(store, "abc")
+    assert sorted(run.number for run in record.started) == [0, 1, 2, 4, 5]
+    known = find_runs(store, record).results
+    assert {number: one.outcome for number, one in known.items()} == {
+        0: "REJECTED",
+        **dict.fromkeys((1, 2, 4, 5), "FINISHED"),
+    }
     runs = FakeRuns(100.0)
     swept = make_sweep(
         reopen_sweep(store, "abc", allows_code=False), FakeMaker(store, runs), Observer()

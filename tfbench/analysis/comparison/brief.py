@@ -50,6 +50,7 @@ class RunBrief:
     notes: list[str]
     settings: Settings
     references: list[Annotated[dict[str, Any], table_of(Reference)]]
+    seconds: float = 0.0  # from its request to its end; 0 where an older version made this
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
@@ -135,6 +136,7 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         notes=list(summary.notes),
         settings=run_settings(result),
         references=tables["reference"],
+        seconds=max(0.0, result.ended_at - request.created) if result.ended_at else 0.0,
         profile=request.profile.kind if request.profile else "",
         cost=tables["cost"],
         energy_parts=list(energy.parts) if energy and energy.metrics() else [],

@@ -19,6 +19,7 @@ from tfbench.analysis.comparison.brief import (
     setup_of,
 )
 from tfbench.analysis.comparison.equality import Differences, Settings, find_unequal_settings
+from tfbench.analysis.comparison.failures import LOST, Failure, MissingRuns
 from tfbench.analysis.comparison.intervals import (
     Interval,
     geometric_mean,
@@ -30,15 +31,6 @@ from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import BATCH_KEY, describe_configuration, format_value, round_of
 
 _NUM_NAMED = 3  # settings that a sentence names; of more it has the number, and the table the rest
-
-
-class Failure(NamedTuple):
-    """A configuration under a setup that has no speed: which ones, how it ended and why."""
-
-    configuration: Settings
-    setup: str
-    outcome: str
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,6 +144,7 @@ class Comparison:
     references: tuple[dict[str, Any], ...]  # published for the recipes of the runs
     compared: tuple[str, ...] = ()  # of what must be equal: in which the setups differ on purpose
     unreadable: Mapping[str, str] = field(default_factory=dict)  # by id, why runs are left out
+    missing: MissingRuns | None = None  # of the sweep that it is of
     # the user's, by name
     machine_settings: Mapping[str, MachineSettings] = field(default_factory=dict)
 
@@ -216,7 +209,7 @@ def compare(
             by nature, too.
 
     Returns:
-        All but `unreadable` and `machine_settings`, which the caller may know.
+        All but `unreadable`, `missing` and `machine_settings`, which the caller may know.
     """
     is_planned = setups is not None
     name_of = setup_of if is_planned else name_alone
@@ -314,8 +307,10 @@ def _make_entry(setup: str, cell: _Cell, host: str, allows_unequal: bool) -> Ent
     outcome = "FINISHED"
     reason = ""
     if cell.failures:
-        outcome = cell.failures[0].outcome
-        reason = cell.failures[0].reason
+        lost = [failure for failure in cell.failures if failure.outcome == LOST]
+        first = (lost or cell.failures)[0]
+        outcome = first.outcome
+        reason = first.reason
     elif not here:
         outcome = "MISSING"
         reason = "not measured"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.equality import Differences
+from tfbench.analysis.comparison.failures import UNKNOWN
 from tfbench.analysis.comparison.judging import Speedup
 
 # a gap between two values is narrowed until the larger is at most so many times the smaller
@@ -88,7 +89,7 @@ def find_crossover(comparison: Comparison, second: str) -> Crossover:
 def _describe_failure(entries: Sequence[Entry]) -> str:
     """Returns the first failure of a row in words; "" without one."""
     for entry in entries:
-        if entry.outcome not in ("FINISHED", "MISSING"):
+        if entry.outcome not in ("FINISHED", *UNKNOWN):
             return f"{entry.setup}: {entry.outcome}: {entry.reason}"
     return ""
 

@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tfbench.analysis.comparison.comparison import Comparison, Row
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.equality import find_unequal_settings
+from tfbench.analysis.comparison.failures import LOST
 from tfbench.analysis.comparison.judging import judge_family
 from tfbench.records.sweep import BATCH_KEY, describe_configuration
 from tfbench.wording import join_words
@@ -16,8 +17,8 @@ class Ranking(NamedTuple):
     """What is known of the fastest setup at one configuration.
 
     `fastest` are the setups than which none is measurably faster: one, or several between which the
-    runs do not decide; none where a setup is still to be measured, or setups differ in what must be
-    equal.
+    runs do not decide; none where a setup is still to be measured, a run is lost, or setups differ
+    in what must be equal.
     """
 
     row: Row
@@ -47,10 +48,16 @@ def rank_setups(comparison: Comparison) -> list[Ranking]:
     for row, setups, slower in zip(comparison.rows, rivals, beaten, strict=True):
         unbeaten = set(setups) - slower
         fastest = tuple(setup for setup in row.entries if setup in unbeaten)
-        entries = row.entries.values()
-        is_incomplete = any(not entry.runs and entry.outcome == "MISSING" for entry in entries)
+        is_incomplete = any(map(_is_open, row.entries.values()))
         rankings.append(Ranking(row, () if is_incomplete else fastest))
     return rankings
+
+
+def _is_open(entry: Entry) -> bool:
+    """Says whether a setup may come to be another than the runs show that there are."""
+    if entry.outcome == LOST:
+        return True
+    return entry.outcome == "MISSING" and not entry.runs
 
 
 def _find_rivals(row: Row, comparison: Comparison) -> list[str]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Row, describe_where
+from tfbench.analysis.comparison.failures import LOST, UNKNOWN
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
@@ -202,7 +203,7 @@ def _advice(comparison: Comparison) -> Iterator[str]:
     """Yields what would tell more, where something is open that no planned run is going to tell."""
     entries = comparison.all_entries()
     speedups = [entry.speedup for entry in entries if entry.speedup]
-    is_going_on = any(entry.outcome == "MISSING" for entry in entries)
+    is_going_on = any(entry.outcome in UNKNOWN for entry in entries)
     if is_going_on or spans_machines(comparison):
         return
     if any(speedup.is_too_noisy or speedup.is_suggested for speedup in speedups):
@@ -212,13 +213,17 @@ def _advice(comparison: Comparison) -> Iterator[str]:
 
 
 def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Says which configurations failed and why; of those that were not reached, how many."""
-    unreached = []
+    """Says which configurations failed and why, and how many runs are lost or not made."""
+    without_runs = []
+    with_lost = []
     failed: dict[tuple[str, str, str], list[Row]] = {}
     for row in comparison.rows:
+        if any(entry.outcome == LOST for entry in row.entries.values()):
+            with_lost.append(row)
         for entry in row.entries.values():
-            if entry.outcome == "MISSING":
-                unreached.append(entry)
+            if entry.outcome in UNKNOWN:
+                if entry.speed is None:
+                    without_runs.append(entry)
             elif entry.outcome != "FINISHED":
                 failure = (entry.setup, entry.outcome, entry.reason.rstrip("."))
                 failed.setdefault(failure, []).append(row)
@@ -228,16 +233,22 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     num_more = sum(len(rows) for _, rows in failures[_NUM_FAILED:])
     if num_more:
         yield f"{count(num_more, 'more result')} failed."
-    if unreached:
+    missing = comparison.missing
+    if missing and missing.num_missing:
+        yield (
+            f"Incomplete: {missing.num_missing} of {missing.num_planned} runs are missing."
+            f" `{missing.command}` measures them."
+        )
+        if with_lost:
+            were = "was" if missing.num_lost == 1 else "were"
+            yield (
+                f"Lost{describe_where(with_lost, comparison)}: no journal says what came of"
+                f" {count(missing.num_lost, 'run')} that {were} started. So no setup is recommended"
+                " there."
+            )
+    elif without_runs:
         num_results = len(comparison.all_entries())
-        without_runs = sum(entry.speed is None for entry in unreached)
-        with_fewer = len(unreached) - without_runs
-        parts = []
-        if without_runs:
-            parts.append(f"{without_runs} without runs")
-        if with_fewer:
-            parts.append(f"{with_fewer} with fewer than planned")
-        yield f"Incomplete: of {count(num_results, 'result')}, {join_words(parts)}."
+        yield f"Incomplete: {len(without_runs)} of {num_results} results are without runs."
 
 
 def find_caveats(comparison: Comparison) -> Iterator[str]:

@@ -1,0 +1,163 @@
+"""What is known of the runs of a sweep when journals of it are lost, and what makes up for it."""
+
+import json
+import platform
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import build_environment
+from fake_runs import FakeMaker, FakeRuns
+from generated import examples
+from sweeps import build_plan, write_sweep
+from tfbench.analysis.comparison.fastest import rank_setups
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.observer import Observer
+from tfbench.records.sweep import PlannedRun, list_planned_runs
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
+from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.sweep import make_sweep, reopen_sweep
+from tfbench.sweeps.sweep_runs import find_runs
+
+PLAN = build_plan(num_rounds=3)
+NUM_RUNS = len(list_planned_runs(PLAN))
+
+
+def speed_of(planned: PlannedRun) -> float:
+    """The second setup is faster at the first batch size, and slower at the other."""
+    is_faster = planned.setup != planned.configuration
+    return (2000.0 if is_faster else 1000.0) * (1 + 0.01 * planned.round_number)
+
+
+def damage(store: Store, run_id: str, how: str) -> None:
+    """Makes a journal one that does not say what came of the run."""
+    path = store.journal_path(run_id)
+    data = path.read_bytes()
+    lines = data.splitlines(keepends=True)
+    match how:
+        case "deleted":
+            path.unlink()
+        case "emptied":
+            path.write_bytes(b"")
+        case "cut":
+            path.write_bytes(data[: len(data) // 2])
+        case "without its end":
+            path.write_bytes(b"".join(lines[:-1]))
+        case "without its requests":
+            kept = [line for line in lines if b'"kind":"request"' not in line]
+            path.write_bytes(b"".join(kept))
+
+
+def find_winners(store: Store) -> dict[int, str]:
+    """Returns what is recommended for each batch size; "": nothing."""
+    rankings = rank_setups(compare_sweep(store, read_sweep(store, "abc")))
+    return {ranking.batch_size: ranking.winner for ranking in rankings}
+
+
+def resume(store: Store) -> list[int]:
+    """Makes what is missing of the sweep; returns the numbers of the runs in its plan."""
+    planned = reopen_sweep(store, "abc", allows_code=False)
+    runs = FakeRuns(1500.0)
+    make_sweep(planned, FakeMaker(store, runs), Observer())
+    made_ids = {request.run_id for request in runs.requests}
+    started = read_sweep(store, "abc").started
+    return sorted(run.number for run in started if run.run_id in made_ids)
+
+
+@examples(few=12, many=300)
+@given(
+    damaged=st.dictionaries(
+        st.integers(0, NUM_RUNS - 1),
+        st.sampled_from(("deleted", "emptied", "cut", "without its end", "without its requests")),
+    )
+)
+def test_what_is_lost_gives_no_advice_and_is_what_is_made_again(
+    damaged: dict[int, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    store = Store(tmp_path_factory.mktemp("generated"))
+    here = build_environment(hostname=platform.node())
+    write_sweep(store, PLAN, speed_of, environment=here)
+    whole = find_winners(store)
+    assert all(whole.values())
+    started = {run.number: run.run_id for run in read_sweep(store, "abc").started}
+    for number, how in damaged.items():
+        damage(store, started[number], how)
+
+    with_lost = set()
+    for planned in list_planned_runs(PLAN):
+        if planned.number in damaged:
+            with_lost.add(PLAN.variations[0].values[planned.configuration])
+    expected = {size: "" if size in with_lost else winner for size, winner in whole.items()}
+    assert find_winners(store) == expected
+    missing = compare_sweep(store, read_sweep(store, "abc")).missing
+    assert missing and (missing.num_missing, missing.num_lost) == (len(damaged), len(damaged))
+
+    assert resume(store) == sorted(damaged)
+    runs = find_runs(store, read_sweep(store, "abc"))
+    assert (sorted(runs.results), runs.lost) == (list(range(NUM_RUNS)), {})
+    assert resume(store) == []
+
+
+def test_a_run_that_is_lost_is_told_from_one_that_was_not_made(store: Store) -> None:
+    write_sweep(store, PLAN, speed_of)
+    record_path = store.root / "sweeps" / "abc.json"
+    record = json.loads(record_path.read_text())
+    first, second = record["started"][:2]
+    store.discard(first["run_id"])
+    store.discard(second["run_id"])
+    record_path.write_text(json.dumps(record | {"started": record["started"][1:]}))
+    runs = find_runs(store, read_sweep(store, "abc"))
+    assert list(runs.lost) == [second["number"]]
+    sentences = find_verdict(compare_sweep(store, read_sweep(store, "abc")))
+    assert sentences[-2:] == (
+        "Incomplete: 2 of 12 runs are missing. `tfbench sweep --resume abc"
+        f" --store {store.root}` measures them.",
+        "Lost at batch 32: no journal says what came of 1 run that was started. So no setup is"
+        " recommended there.",
+    )
+
+
+def test_journals_alone_say_what_came_of_a_sweep(store: Store) -> None:
+    write_sweep(store, PLAN, speed_of, environment=build_environment(hostname=platform.node()))
+    path = store.root / "sweeps" / "abc.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"started": []}))
+    missing = compare_sweep(store, read_sweep(store, "abc")).missing
+    assert missing and missing.num_missing == 0
+    assert resume(store) == []
+    assert len(read_sweep(store, "abc").started) == NUM_RUNS
+
+
+def test_the_record_of_an_older_version_is_read_and_continued(store: Store) -> None:
+    write_sweep(store, PLAN, speed_of, environment=build_environment(hostname=platform.node()))
+    path = store.root / "sweeps" / "abc.json"
+    record = json.loads(path.read_text())
+    results = []
+    for run in record["started"]:
+        results.append({**run, "outcome": "FINISHED", "reason": "", "seconds": 9.0})
+    # Two runs of a setup that was rejected in the first round, and skipped later.
+    planned_runs = list_planned_runs(PLAN)
+    cell = planned_runs[0].cell
+    rejected, skipped, lost = [run.number for run in planned_runs if run.cell == cell]
+    for number in (rejected, skipped, lost):
+        store.discard(results[number]["run_id"])
+    results[rejected] |= {"outcome": "REJECTED", "run_id": None, "reason": "no GPU"}
+    results[skipped] |= {"outcome": "SKIPPED", "run_id": None, "reason": "not tried: no GPU"}
+    older = {"format_version": 1, "plan": record["plan"], "results": results}
+    path.write_text(json.dumps(older))
+
+    found = find_runs(store, read_sweep(store, "abc"))
+    assert (found.results[rejected].outcome, found.results[skipped].outcome) == (
+        "REJECTED",
+        "SKIPPED",
+    )
+    assert list(found.lost) == [lost]
+    assert resume(store) == []  # what was lost is not tried again either: its setup was rejected
+    continued = read_sweep(store, "abc")
+    assert json.loads(path.read_text())["format_version"] == 2
+    assert (continued.earlier, len(continued.started)) == ((), NUM_RUNS + 1)
+    found = find_runs(store, continued)
+    outcomes = [found.results[number].outcome for number in (rejected, skipped, lost)]
+    assert outcomes == ["REJECTED", "SKIPPED", "SKIPPED"]
