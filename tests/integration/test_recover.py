@@ -341,14 +341,14 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_left_by_an_import(
     assert not (tmp_path / "other").exists()
 
 
-BEGINNING = "it does not begin with a request"
+NO_REQUEST = "it holds no request"
 UNTRUE = [
     (
         b'"num_parameters":',
         b'"num_parameters":1' + b"0" * 400,
         "is damaged: ready.model.num_parameters: must be a finite number",
     ),
-    (b'"time":', b'"time":"x","y":', BEGINNING),
+    (b'"time":', b'"time":"x","y":', NO_REQUEST),
     (
         b'"epoch_seconds":',
         b'"epoch_seconds":-',
@@ -383,7 +383,7 @@ def test_a_field_that_is_not_what_tfbench_writes_is_named_and_nothing_is_importe
     bad = Path("bad.jsonl")
     data = write_journal(store, RESULTS[0]).read_bytes()
     assert old in data
-    bad.write_bytes(data.replace(old, new, 1))
+    bad.write_bytes(data.replace(old, new))
     other = Path("other")
     done = tfbench("import", str(good), str(bad), "--store", str(other))
     assert done.exit_code == 2
