@@ -26,8 +26,8 @@ BUDGET = {
     "tfbench/records": 5847,
     "tfbench/report": 19096,
     "tfbench/runs": 10966,
-    "tfbench/store": 2633,
-    "tfbench/sweeps": 8120,
+    "tfbench/store": 2735,
+    "tfbench/sweeps": 8470,
     "tfbench/tracking": 6994,
     "tfbench/worker": 13379,
 }

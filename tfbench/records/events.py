@@ -28,7 +28,7 @@ Fields = dict[str, Any]
 Span = tuple[NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber]
 
 KINDS: dict[str, Fields] = {
-    "request": {"request": Fields},  # the first record, which `journal.read_request` reads
+    "request": {"request": Fields},  # which `journal.read_request` reads; it stands twice
     "stage": {"name": str},  # something else is done from now on
     "placed": {"placement": Placement},  # the framework has started, and devices were chosen
     "ready": {  # to train

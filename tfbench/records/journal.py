@@ -160,6 +160,7 @@ class Replay:
         self._profile: Fields = {}
         self._lists: dict[str, list[Any]] = {name: [] for name in _LISTS}
         self._num_unreadable_lines = 0
+        self._damage: RecipeError | None = None  # of a request
 
     def apply(self, record: Record) -> Fields:
         """Takes in one record, and returns its fields.
@@ -173,7 +174,7 @@ class Replay:
         fields = events.read_fields(record)
         kind = record["kind"]
         if kind == "request":
-            self._take_request(read_request(record))
+            self._take_request(record)
         elif kind == "spans":
             self._add_spans(fields["spans"])
         elif kind in _MILESTONES:
@@ -185,7 +186,13 @@ class Replay:
         return fields
 
     def result(self) -> RunResult:
-        """Returns what is known so far."""
+        """Returns what is known so far.
+
+        Raises:
+            RecipeError: The request is damaged wherever it stands.
+        """
+        if self._damage and "request" not in self._values:
+            raise self._damage
         lists: Fields = {name: tuple(values) for name, values in self._lists.items()}
         profile = Profile(rounds=lists.pop("rounds"), **self._profile)
         request = self._values.get("request")
@@ -197,11 +204,17 @@ class Replay:
             **self._values,
         )
 
-    def _take_request(self, request: RunRequest) -> None:
-        """Takes in the request, which stands twice in a journal."""
+    def _take_request(self, record: Record) -> None:
+        """Takes in a request; of the two of a journal, one may be damaged."""
+        try:
+            request = read_request(record)
+        except RecipeError as error:
+            self._damage = error
+            self._num_unreadable_lines += 1
+            return
         if "request" not in self._values and request.resume:
             self._lists["epochs"][:0] = request.resume.epochs
-        self._values["request"] = request
+        self._values.setdefault("request", request)
 
     def _add_spans(self, spans: Iterable[events.Span]) -> None:
         for epoch, first, last, seconds in spans:

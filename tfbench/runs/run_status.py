@@ -45,7 +45,13 @@ def was_cut_short(status: str, reason: str) -> bool:
 
     One that a limit or a fault of its own ended was not.
     """
-    return status == "KILLED" and reason.startswith((INTERRUPTED, _SILENT))
+    was_interrupted = status == "KILLED" and reason.startswith(INTERRUPTED)
+    return was_interrupted or ended_silently(status, reason)
+
+
+def ended_silently(status: str, reason: str) -> bool:
+    """Says whether nobody wrote how a run ended."""
+    return status == "KILLED" and reason.startswith(_SILENT)
 
 
 def describe_exit(

@@ -47,6 +47,7 @@ class RunHead(NamedTuple):
     group: str = ""  # of runs that it was made with, as repeats of each other
     sweep: str = ""  # that it is of
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
+    was_begun: bool = True  # of a run of a sweep: neither rejected nor skipped
 
 
 class Store:
@@ -235,6 +236,7 @@ class Store:
         try:
             with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
                 request = _find_request(file)
+                has_ended_at_once = _is_end(file.readline())
             tags = request.get("tags", {})
             return RunHead(
                 run_id=run_id,
@@ -243,6 +245,7 @@ class Store:
                 group=str(tags.get(GROUP_TAG, "")),
                 sweep=str(tags.get(SWEEP_TAG, "")),
                 profile=str((request.get("profile") or {}).get("kind", "")),
+                was_begun=not has_ended_at_once,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TrackingError):
             return None
@@ -268,11 +271,21 @@ def _find_request(lines: Iterable[bytes]) -> dict[str, Any]:
     raise ValueError("it holds no request")
 
 
+def _is_end(line: bytes) -> bool:
+    """Says whether a line of a journal is the end of its run."""
+    try:
+        kind: str = parse(line)["kind"]
+    except ValueError:
+        return False
+    return kind == "exit"
+
+
 def _match(heads: list[RunHead], token: str, trained: bool) -> list[RunHead]:
     """Returns the runs that a user may mean: by an id, as "@last", or else by a name."""
     if token == "@last":  # noqa: S105 - no password
-        candidates = [head for head in heads if not (trained and head.profile)]
-        return (candidates or heads)[:1]
+        begun = [head for head in heads if head.was_begun]
+        candidates = [head for head in begun if not (trained and head.profile)]
+        return (candidates or begun)[:1]
     exact = [head for head in heads if head.run_id == token]
     if exact:
         return exact

@@ -18,6 +18,7 @@ from tfbench.records.sweep import (
     StartedRun,
     SweepPlan,
     SweepRecord,
+    list_planned_runs,
     read_plan,
 )
 from tfbench.records.whole_files import read_regular_file, replacing
@@ -116,10 +117,16 @@ def parse_record(data: bytes) -> SweepRecord:
 
     Raises:
         RecipeError: It is none.
-        ValueError: It is no JSON.
+        ValueError: It is no JSON, or names runs that are not planned.
     """
     record = build(_Record, read_json(data), "")
     plan = read_plan(record.plan)
+    num_planned = len(list_planned_runs(plan))
+    numbers = [run.number for run in record.started]
+    numbers += [result.number for result in record.results]
+    for number in numbers:
+        if not 0 <= number < num_planned:
+            raise ValueError(f"run {number} is not planned")
     started = list(record.started)
     earlier = []
     for result in record.results:
@@ -138,12 +145,14 @@ def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
         TrackingError: The store cannot be written to.
     """
     path = _path(store, plan.sweep_id)
+    log = SweepLog(path, SweepRecord(plan))
     try:
         with _locked(path):
-            log = SweepLog(path, SweepRecord(plan))
             log.extend(plan)
             yield log
     except DatasetError:
+        for run in log.record.started:
+            store.discard(run.run_id)
         with contextlib.suppress(OSError):
             path.unlink()
             path.with_suffix(".lock").unlink()  # the id is new: nobody else waits for it

@@ -27,7 +27,7 @@ from tfbench.report.table import Section, html
 from tfbench.runs.run_status import read_outcome
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
-from tfbench.sweeps.sweep_runs import SweepRuns, find_runs
+from tfbench.sweeps.sweep_runs import SweepRuns, find_runs, read_sweep_briefs
 from tfbench.wording import count
 
 
@@ -128,7 +128,7 @@ def compare_sweep(store: Store, record: SweepRecord, *, baseline: str | None = N
         baseline: The setup that others are compared with; None: the plan's first.
     """
     plan = record.plan
-    all_briefs = read_briefs(store, store.run_ids())
+    all_briefs = read_sweep_briefs(store, record)
     runs = find_runs(store, record, all_briefs)
     finished = {result.run_id for result in runs.results.values() if result.outcome == "FINISHED"}
     briefs = [brief for brief in all_briefs.found if brief.run_id in finished]
@@ -208,7 +208,7 @@ def compare_stored(
     briefs = []
     for brief in stored:
         outcome, _ = read_outcome(brief.status, brief.reason)
-        if not brief.profile and outcome != "SKIPPED":
+        if not brief.profile and outcome not in ("REJECTED", "SKIPPED"):
             briefs.append(brief)
     if recipe is not None:
         briefs = [brief for brief in briefs if brief.recipe == recipe]

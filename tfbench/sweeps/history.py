@@ -39,9 +39,13 @@ def list_history(
             open_briefs.append(_read_open(store, run_id))
         except Exception as error:  # anything may be in a file
             unreadable[run_id] = str(error)
+    ended_of_sweeps: dict[str, list[RunBrief]] = {}
+    for brief in ended_briefs.found:
+        ended_of_sweeps.setdefault(brief.tags.get(SWEEP_TAG, ""), []).append(brief)
     sweeps = {}
     for sweep_id in list_sweeps(store):
-        sweeps[sweep_id] = _sweep(store, sweep_id, ended_briefs, open_briefs)
+        of_sweep = Briefs(ended_of_sweeps.get(sweep_id, []), ended_briefs.unreadable)
+        sweeps[sweep_id] = _sweep(store, sweep_id, of_sweep, open_briefs)
     entries = [
         HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why)
         for run_id, why in unreadable.items()

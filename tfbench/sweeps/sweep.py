@@ -187,7 +187,7 @@ def run_sweep(
         task_runs is not None,
         planned_runs,
         reusable_results(plan, results, maker.store),
-        is_resumed=bool(results),
+        is_resumed=bool(results or log.record.started),
         current=planned_runs[0],
     )
     try:

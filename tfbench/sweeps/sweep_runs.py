@@ -7,12 +7,12 @@ made.
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
-from tfbench.records.journal import Journal, request_fields
+from tfbench.records.journal import Journal, read_records, read_result, request_fields
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import (
     BATCH_KEY,
@@ -27,10 +27,16 @@ from tfbench.records.sweep import (
     resolve_recipe,
 )
 from tfbench.runs.requests import new_request
-from tfbench.runs.run_status import describe_untried, read_outcome, was_cut_short
+from tfbench.runs.run_status import (
+    deduce_exit,
+    describe_untried,
+    ended_silently,
+    read_outcome,
+    was_cut_short,
+)
 from tfbench.schema import build
-from tfbench.store.briefs import Briefs, read_briefs
-from tfbench.store.liveness import is_running
+from tfbench.store.briefs import Briefs, read_briefs, summarize_stored
+from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, list_sweeps, reopened_log
 from tfbench.tags import CONFIGURATION_TAG, ROUND_TAG, SETUP_TAG, SWEEP_TAG
@@ -47,10 +53,49 @@ def tags_of(plan: SweepPlan, planned: PlannedRun) -> dict[str, str]:
 
 
 class SweepRuns(NamedTuple):
-    """What came of the runs of a sweep, by their numbers in the plan; others were not made."""
+    """What came of the runs of a sweep, by their numbers in the plan.
+
+    Others were not made, were interrupted, or are under way.
+    """
 
     results: dict[int, PlannedRunResult]
     lost: dict[int, str]  # why of runs that were started no journal says what came of them
+
+
+def read_sweep_briefs(store: Store, record: SweepRecord) -> Briefs:
+    """Returns the briefs of the runs of a sweep, and maybe of others.
+
+    Those that the record names come first: only where they are not all is the whole store read.
+    """
+    started_ids = [run.run_id for run in record.started]
+    stored_ids = [run_id for run_id in started_ids if store.journal_path(run_id).exists()]
+    briefs = _read_with_ends(store, stored_ids)
+    results = _read_results(record.plan, briefs.found)
+    if len(results) < len(list_planned_runs(record.plan)):
+        briefs = _read_with_ends(store, store.run_ids())
+    return briefs
+
+
+def _read_with_ends(store: Store, run_ids: Sequence[str]) -> Briefs:
+    """Returns briefs, also of runs that are over and whose end nobody wrote, as `recover` would."""
+    briefs = read_briefs(store, run_ids)
+    known_ids = {brief.run_id for brief in briefs.found}
+    for run_id in run_ids:
+        if run_id in known_ids or run_id in briefs.unreadable:
+            continue
+        path = store.journal_path(run_id)
+        try:
+            records = read_records(path)
+            if may_be_running(path, records):
+                continue
+            result = read_result(path, records)
+            ended = dataclasses.replace(result, exit=result.exit or deduce_exit(result))
+            summary = summarize_stored(ended, path)
+        except TrackingError as error:
+            briefs.unreadable[run_id] = str(error)
+        else:
+            briefs.found.append(make_brief(ended, summary, journal_bytes=0))
+    return briefs
 
 
 def find_runs(store: Store, record: SweepRecord, briefs: Briefs | None = None) -> SweepRuns:
@@ -61,25 +106,50 @@ def find_runs(store: Store, record: SweepRecord, briefs: Briefs | None = None) -
     Args:
         store: Where the runs are.
         record: Of the sweep.
-        briefs: Of all runs of the store, if they were read already.
+        briefs: As of `read_sweep_briefs`, if they were read already.
     """
-    stored_ids = store.run_ids()
-    briefs = briefs or read_briefs(store, stored_ids)
+    briefs = briefs or read_sweep_briefs(store, record)
     results = {result.number: result for result in record.earlier}
     results |= _read_results(record.plan, briefs.found)
-    ended_ids = {brief.run_id for brief in briefs.found}
+    _drop_groundless_skips(record.plan, results)
+    by_id = {brief.run_id: brief for brief in briefs.found}
     lost = {}
     for run in record.started:
-        if run.number in results or run.run_id in ended_ids:
-            continue
-        path = store.journal_path(run.run_id)
-        if run.run_id in briefs.unreadable:
-            lost[run.number] = briefs.unreadable[run.run_id]
-        elif run.run_id not in stored_ids:
-            lost[run.number] = f"{path}: there is no such file"
-        elif not is_running(path):
-            lost[run.number] = f"{path}: does not say how the run ended"
+        if run.number not in results:
+            reason = _find_loss(store, run.run_id, briefs, by_id)
+            if reason:
+                lost[run.number] = reason
     return SweepRuns(results, lost)
+
+
+def _drop_groundless_skips(plan: SweepPlan, results: dict[int, PlannedRunResult]) -> None:
+    """Leaves out runs that were skipped for the failure of another that is not known any more."""
+    cells = {planned.number: planned.cell for planned in list_planned_runs(plan)}
+    failed = set()
+    for number, result in results.items():
+        if result.outcome not in ("FINISHED", "SKIPPED"):
+            failed.add(cells[number])
+    for number, result in list(results.items()):
+        if result.outcome == "SKIPPED" and cells[number] not in failed:
+            del results[number]
+
+
+def _find_loss(store: Store, run_id: str, briefs: Briefs, by_id: Mapping[str, RunBrief]) -> str:
+    """Returns why a run that was started does not say what came of it.
+
+    "" of one that was interrupted, was made again since, or is under way.
+    """
+    path = store.journal_path(run_id)
+    if run_id in briefs.unreadable:
+        return briefs.unreadable[run_id]
+    if not path.exists():
+        return f"{path}: there is no such file"
+    brief = by_id.get(run_id)
+    if brief:
+        is_silent = ended_silently(brief.status, brief.reason)
+    else:
+        is_silent = not may_be_running(path, read_records(path))
+    return f"{path}: does not say how the run ended" if is_silent else ""
 
 
 def _read_results(plan: SweepPlan, briefs: Iterable[RunBrief]) -> dict[int, PlannedRunResult]:
@@ -108,10 +178,14 @@ def _read_results(plan: SweepPlan, briefs: Iterable[RunBrief]) -> dict[int, Plan
 def keep_untried(store: Store, request: RunRequest, outcome: Outcome, reason: str) -> None:
     """Writes a journal of two lines of a run that was rejected or skipped.
 
+    One that is there already, of a run that was given up when it was under way, stays as it is.
+
     Raises:
         TrackingError: It cannot be written.
     """
     path = store.create_journal(request.run_id)
+    if path.exists():
+        return
     end = describe_untried(outcome, reason)
     try:
         with contextlib.closing(Journal(path)) as journal:
@@ -168,9 +242,11 @@ def _keep_earlier(log: SweepLog, store: Store) -> None:
     if not log.record.earlier:
         return
     planned_runs = list_planned_runs(log.plan)
+    counting = find_runs(store, log.record).results.values()
     for result in log.record.earlier:
-        if not result.was_begun:
+        if result in counting and not result.was_begun:
             request = planned_request(log.plan, planned_runs[result.number])
+            request = dataclasses.replace(request, created=log.plan.created)
             keep_untried(store, request, result.outcome, result.reason)
     log.forget_earlier()
 

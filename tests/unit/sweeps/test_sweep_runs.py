@@ -2,6 +2,8 @@
 
 import json
 import platform
+import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,13 +15,16 @@ from generated import examples
 from sweeps import build_plan, write_sweep
 from tfbench.analysis.comparison.fastest import rank_setups
 from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.errors import TrackingError
+from tfbench.records.journal import read_result
 from tfbench.records.observer import Observer
 from tfbench.records.sweep import PlannedRun, list_planned_runs
+from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.sweep import make_sweep, reopen_sweep
-from tfbench.sweeps.sweep_runs import find_runs
+from tfbench.sweeps.sweep_runs import find_runs, keep_untried, planned_request
 
 PLAN = build_plan(num_rounds=3)
 NUM_RUNS = len(list_planned_runs(PLAN))
@@ -50,6 +55,14 @@ def damage(store: Store, run_id: str, how: str) -> None:
             path.write_bytes(b"".join(kept))
 
 
+def unreachable(*place: str) -> Any:
+    raise TrackingError("no server")
+
+
+def read_verdict(store: Store) -> tuple[str, ...]:
+    return find_verdict(compare_sweep(store, read_sweep(store, "abc")))
+
+
 def find_winners(store: Store) -> dict[int, str]:
     """Returns what is recommended for each batch size; "": nothing."""
     rankings = rank_setups(compare_sweep(store, read_sweep(store, "abc")))
@@ -70,7 +83,7 @@ def resume(store: Store) -> list[int]:
 @given(
     damaged=st.dictionaries(
         st.integers(0, NUM_RUNS - 1),
-        st.sampled_from(("deleted", "emptied", "cut", "without its end", "without its requests")),
+        st.sampled_from(("deleted", "emptied", "cut", "without its requests")),
     )
 )
 def test_what_is_lost_gives_no_advice_and_is_what_is_made_again(
@@ -91,6 +104,9 @@ def test_what_is_lost_gives_no_advice_and_is_what_is_made_again(
             with_lost.add(PLAN.variations[0].values[planned.configuration])
     expected = {size: "" if size in with_lost else winner for size, winner in whole.items()}
     assert find_winners(store) == expected
+    advice = " ".join(read_verdict(store)).partition("Incomplete")[0]
+    for size in with_lost:
+        assert not re.search(rf"everywhere|both|\b{size}\b", advice.partition("Not all")[0])
     missing = compare_sweep(store, read_sweep(store, "abc")).missing
     assert missing and (missing.num_missing, missing.num_lost) == (len(damaged), len(damaged))
 
@@ -110,8 +126,7 @@ def test_a_run_that_is_lost_is_told_from_one_that_was_not_made(store: Store) -> 
     record_path.write_text(json.dumps(record | {"started": record["started"][1:]}))
     runs = find_runs(store, read_sweep(store, "abc"))
     assert list(runs.lost) == [second["number"]]
-    sentences = find_verdict(compare_sweep(store, read_sweep(store, "abc")))
-    assert sentences[-2:] == (
+    assert read_verdict(store)[-2:] == (
         "Incomplete: 2 of 12 runs are missing. `tfbench sweep --resume abc"
         f" --store {store.root}` measures them.",
         "Lost at batch 32: no journal says what came of 1 run that was started. So no setup is"
@@ -161,3 +176,40 @@ def test_the_record_of_an_older_version_is_read_and_continued(store: Store) -> N
     found = find_runs(store, continued)
     outcomes = [found.results[number].outcome for number in (rejected, skipped, lost)]
     assert outcomes == ["REJECTED", "SKIPPED", "SKIPPED"]
+
+
+def test_what_recover_writes_of_a_lost_run_changes_nothing(store: Store) -> None:
+    """A run without an end is lost; one whose process wrote that it had finished is not."""
+    write_sweep(store, PLAN, speed_of, environment=build_environment(hostname=platform.node()))
+    cut, finished = (run.run_id for run in read_sweep(store, "abc").started[:2])
+    damage(store, cut, "cut")
+    damage(store, finished, "without its end")
+    for _ in range(2):
+        assert list(find_runs(store, read_sweep(store, "abc")).lost) == [0]
+        assert find_winners(store)[32] == ""
+        recover(store, unreachable, of=[cut, finished])
+        assert all(read_result(store.journal_path(run_id)).exit for run_id in (cut, finished))
+
+
+def test_runs_skipped_for_a_failure_that_is_lost_are_made(store: Store) -> None:
+    planned_runs = list_planned_runs(PLAN)
+    first, *others = [run for run in planned_runs if run.cell == planned_runs[0].cell]
+    here = build_environment(hostname=platform.node())
+    write_sweep(
+        store, PLAN, lambda run: "crashed" if run == first else speed_of(run), environment=here
+    )
+    started = {run.number: run.run_id for run in read_sweep(store, "abc").started}
+    for planned in others:
+        store.discard(started[planned.number])
+        request = planned_request(PLAN, planned)
+        keep_untried(store, request, "SKIPPED", "not tried: round 1 was KILLED: crashed")
+    assert resume(store) == []
+    store.discard(started[first.number])
+    assert resume(store) == sorted(planned.number for planned in (first, *others))
+
+
+def test_a_run_whose_journal_is_there_is_not_rejected_over_it(store: Store) -> None:
+    write_sweep(store, PLAN, speed_of)
+    result = read_result(store.journal_path(read_sweep(store, "abc").started[0].run_id))
+    keep_untried(store, result.request, "REJECTED", "the journal cannot be read any more")
+    assert find_runs(store, read_sweep(store, "abc")).results[0].outcome == "FINISHED"

@@ -125,6 +125,11 @@ class Row:
     global_batch_size: int | None  # None: not known, or not the same under every setup
     entries: dict[str, Entry]  # by setup
 
+    @property
+    def has_lost_runs(self) -> bool:
+        """Whether runs of it were started and do not say what came of them."""
+        return any(entry.outcome == LOST for entry in self.entries.values())
+
     def measured_entries(self) -> list[Entry]:
         """Returns those with a speed."""
         return [entry for entry in self.entries.values() if entry.runs]

@@ -75,7 +75,7 @@ def find_crossover(comparison: Comparison, second: str) -> Crossover:
         failure = _describe_failure([row.entries[setup] for setup in setups])
         if failure:
             failures[value] = failure
-        elif entry.speedup:
+        elif entry.speedup and not row.has_lost_runs:
             points[value] = entry.speedup
     return Crossover(
         key=key,

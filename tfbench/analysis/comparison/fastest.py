@@ -5,9 +5,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.equality import find_unequal_settings
-from tfbench.analysis.comparison.failures import LOST
 from tfbench.analysis.comparison.judging import judge_family
 from tfbench.records.sweep import BATCH_KEY, describe_configuration
 from tfbench.wording import join_words
@@ -48,16 +47,11 @@ def rank_setups(comparison: Comparison) -> list[Ranking]:
     for row, setups, slower in zip(comparison.rows, rivals, beaten, strict=True):
         unbeaten = set(setups) - slower
         fastest = tuple(setup for setup in row.entries if setup in unbeaten)
-        is_incomplete = any(map(_is_open, row.entries.values()))
-        rankings.append(Ranking(row, () if is_incomplete else fastest))
+        entries = row.entries.values()
+        is_incomplete = any(not entry.runs and entry.outcome == "MISSING" for entry in entries)
+        is_open = is_incomplete or row.has_lost_runs
+        rankings.append(Ranking(row, () if is_open else fastest))
     return rankings
-
-
-def _is_open(entry: Entry) -> bool:
-    """Says whether a setup may come to be another than the runs show that there are."""
-    if entry.outcome == LOST:
-        return True
-    return entry.outcome == "MISSING" and not entry.runs
 
 
 def _find_rivals(row: Row, comparison: Comparison) -> list[str]:
@@ -98,8 +92,9 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> list[str]:
 
     Nothing where configurations are of several machines, or none is fastest.
     """
-    rows = [row for row in comparison.rows if row.measured_entries()]
-    hosts = {frozenset(entry.host for entry in row.measured_entries()) for row in rows}
+    rows = [row for row in comparison.rows if row.measured_entries() or row.has_lost_runs]
+    measured = [row.measured_entries() for row in rows]
+    hosts = {frozenset(entry.host for entry in entries) for entries in measured if entries}
     num_setups = len(comparison.setups)
     is_one_pair = num_setups == 2 and len(rows) < 2  # of which its ratio says it all
     if len(hosts) > 1 or num_setups < 2 or is_one_pair:

@@ -91,7 +91,7 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
         for row in comparison.rows:
             of_row = [setup for setup in setups if setup.row is row]
             best = _find_best(of_row, measure, unit, comparison)
-            if best:
+            if best and not row.has_lost_runs:
                 winners[f"{best.machine} by {bare_setup(best.entry)}"].append(row)
         if winners:
             parts = [f"{name}{describe_where(rows, comparison)}" for name, rows in winners.items()]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Row, describe_where
-from tfbench.analysis.comparison.failures import LOST, UNKNOWN
+from tfbench.analysis.comparison.failures import UNKNOWN
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
@@ -77,9 +77,13 @@ def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, st
 
 
 def _list_speedups(comparison: Comparison, setup: str) -> list[_Place]:
-    """Returns the rows where a setup has a speed-up, with it."""
-    pairs = [(row, row.entries[setup].speedup) for row in comparison.rows]
-    return [_Place(row, speedup) for row, speedup in pairs if speedup]
+    """Returns the rows where a setup has a speed-up, with it; not where runs are lost."""
+    places = []
+    for row in comparison.rows:
+        speedup = row.entries[setup].speedup
+        if speedup and not row.has_lost_runs:
+            places.append(_Place(row, speedup))
+    return places
 
 
 def _where(places: Sequence[_Place], comparison: Comparison) -> str:
@@ -218,7 +222,7 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     with_lost = []
     failed: dict[tuple[str, str, str], list[Row]] = {}
     for row in comparison.rows:
-        if any(entry.outcome == LOST for entry in row.entries.values()):
+        if row.has_lost_runs:
             with_lost.append(row)
         for entry in row.entries.values():
             if entry.outcome in UNKNOWN:
