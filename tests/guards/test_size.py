@@ -21,7 +21,7 @@ BUDGET = {
     "tfbench/cli": 9709,
     "tfbench/datasets": 8502,
     "tfbench/machine": 3681,
-    "tfbench/models": 8732,
+    "tfbench/models": 9425,
     "tfbench/recipe": 5526,
     "tfbench/records": 5847,
     "tfbench/report": 19096,

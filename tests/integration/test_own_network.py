@@ -31,6 +31,8 @@ TRACE = "import pathlib\npathlib.Path('imported').touch()\n"
 NETS = """
 import keras
 
+from mine import blocks
+
 def build_model(spec, width):
     layers = [keras.layers.Dense(width, activation="relu"), keras.layers.Dense(spec.num_classes)]
     return keras.Sequential([keras.Input(spec.input_shape), *layers])
@@ -48,6 +50,7 @@ def load_splits(data_dir, samples):
 def write_own(folder: Path, before: str = "") -> None:
     (folder / "mine").mkdir()
     (folder / "mine/nets.py").write_text(before + NETS, encoding="utf-8")
+    (folder / "mine/blocks.py").write_text("", encoding="utf-8")
     (folder / "mine/data.py").write_text(before + DATA, encoding="utf-8")
     (folder / "mine.toml").write_text(RECIPE, encoding="utf-8")
 
@@ -98,8 +101,9 @@ def test_own_network_and_own_data_are_measured(tmp_path: Path) -> None:
     assert (result.dataset.train_samples, result.dataset.validation_samples) == (40, 10)
     assert (
         result.dataset.source
-        == f"code of {tmp_path}/mine/data.py (SHA-256 {result.dataset.digest})"
+        == f"code of {tmp_path}/mine/data.py (SHA-256 {result.dataset.files['mine/data.py']})"
     )
     assert len(result.epochs) == 2
-    name = result.request.recipe.model.name
-    assert f"The network is code of {name} (SHA-256 {result.model.digest})." in document["notes"]
+    assert set(result.model.files) == {"mine/blocks.py", "mine/data.py", "mine/nets.py"}
+    (note,) = [note for note in document["notes"] if note.startswith("The network is code of")]
+    assert f"mine/blocks.py {result.model.files['mine/blocks.py']}" in note

@@ -234,6 +234,7 @@ def train(name: str, strategy: str) -> dict[str, Any]:
         ),
         "metrics": sorted(epochs[-1]["metrics"]),
         "flops": told["ready"]["model"]["flops_per_sample"],
+        "digest": told["ready"]["model"]["digest"],
     }
     if strategy != "default":
         return found

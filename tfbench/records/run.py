@@ -84,7 +84,10 @@ class DatasetSummary:
     train_samples: int
     validation_samples: int
     cache: str = ""  # of decoded arrays: "read", "written", "not written: why"; "": not used
-    digest: str = ""  # of the file of own code that it is from
+    # of one file of own code, in runs that record no `files`
+    digest: str = ""
+    # of the user's that it is from, with their digests, by their places in their packages
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
     tokens_per_sample: int = 0  # of a text; 0: of data with one label a sample
 
 
@@ -103,7 +106,11 @@ class ModelSummary:
     main_product: Sizes = ()
     # whose operations are not known, which makes flops_per_sample None
     uncounted_layers: tuple[str, ...] = ()
-    digest: str = ""  # of the file of own code, or the .keras file, that it is from
+    # Of the user's network, as it was built and compiled; in runs that record no `files`, of one
+    # file. "": of a network of tfbench's.
+    digest: str = ""
+    # of the user's that it is from, with their digests, by their places in their packages
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
     # class of the one that the network came compiled with; the recipe's optimizer is not used
     own_optimizer: str = ""
 

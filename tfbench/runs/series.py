@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tfbench.analysis.comparison.equality import BUILT, find_unequal
+from tfbench.analysis.comparison.equality import find_unequal, is_built, name_differences
 from tfbench.analysis.comparison.intervals import RepeatsSummary, find_spreads, log_interval
 from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TfbenchError
@@ -14,6 +14,7 @@ from tfbench.runs.requests import new_id, series_request, with_training
 from tfbench.runs.run import Run
 from tfbench.runs.run_status import StopSignals
 from tfbench.tags import GROUP_TAG, REPEAT_TAG
+from tfbench.wording import join_words
 
 MIN_PRECISE_REPEATS = 3
 DEFAULT_MAX_REPEATS = 20
@@ -180,10 +181,11 @@ def _require_alike(done: Sequence[SeriesRun]) -> None:
     if not finished:
         return
     differences = find_unequal(finished[0].result, finished[-1].result)
-    names = [difference.name for difference in differences if difference.name in BUILT]
-    if names:
+    changed = [difference for difference in differences if is_built(difference.name)]
+    if changed:
+        names = join_words(name_differences(changed))
         raise ComparisonError(
-            f"the network or its data changed while it was repeated: {', '.join(names)}. Start"
+            f"the network or its data changed while it was repeated: {names}. Start"
             " again; the runs are stored, and `tfbench runs` lists them."
         )
 

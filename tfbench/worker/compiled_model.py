@@ -216,10 +216,13 @@ def notices_kept() -> Iterator[list[str]]:
             notices.append(str(warning.message))
 
 
-def summarize_model(model: Any, digest: str) -> ModelSummary:
+def summarize_model(model: Any, digest: str, files: dict[str, str]) -> ModelSummary:
     """Counts a built network; what cannot be counted is named.
 
-    `digest` is that of the network's file.
+    Args:
+        model: Compiled.
+        digest: Of the network, if it is the user's.
+        files: Of the user's that it is from, with their digests.
     """
     from tfbench.models.structure import flops
 
@@ -229,6 +232,7 @@ def summarize_model(model: Any, digest: str) -> ModelSummary:
         own_optimizer = type(model.optimizer).__name__
     counts: Keywords = {
         "digest": digest,
+        "files": files,
         "own_optimizer": own_optimizer,
         "num_parameters": count_values(model.weights),
         "num_trainable_parameters": count_values(model.trainable_variables),

@@ -41,7 +41,7 @@ def summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
         train_samples=splits.train.num_samples,
         validation_samples=splits.validation.num_samples,
         cache=splits.cache,
-        digest=user_code.find_digest(config),
+        files=user_code.find_files(config),
         tokens_per_sample=splits.spec.tokens_per_sample,
     )
 

@@ -19,6 +19,7 @@ from tfbench.errors import DeviceError, RecipeError, WorkersError
 from tfbench.machine.devices import find_unused_gpu, read_system
 from tfbench.machine.environment import FRAMEWORK_VARIABLES, find_version, list_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_peer_processes, read_memory
+from tfbench.models.structure.identity import digest_of_network
 from tfbench.recipe import conflicts, tables
 from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.sections import TrainingConfig
@@ -160,7 +161,7 @@ def prepare(
     breakdown.switch("model")
     journal.append("stage", name="building the model")
     with resolved.scope(), notices_kept() as notices:
-        model, resolved = _build_model(request, splits, resolved)
+        model, resolved, digest = _build_model(request, splits, resolved)
     for notice in notices:
         journal.append("note", text=notice)
     settings = backends.current().read_settings(model, recipe.training)
@@ -172,7 +173,7 @@ def prepare(
         splits=splits,
         model=model,
         resolved=resolved,
-        summary=summarize_model(model, user_code.find_digest(recipe.model)),
+        summary=summarize_model(model, digest, user_code.find_files(recipe.model)),
         shares_machine=_shares_machine(request),
         memory_before_model=memory_before_model,
         gpu_addresses=settings.gpu_addresses,
@@ -252,9 +253,10 @@ def _load_splits(request: RunRequest, journal: Journal) -> Splits:
     return splits
 
 
-def _build_model(request: RunRequest, splits: Splits, resolved: Placed) -> tuple[Any, Placed]:
-    """Builds and compiles the model, and returns it with the devices that it is laid out on.
+def _build_model(request: RunRequest, splits: Splits, resolved: Placed) -> tuple[Any, Placed, str]:
+    """Builds and compiles the model.
 
+    Returns it with the devices that it is laid out on, and the digest of a network of the user's.
     To be called in the strategy's scope.
     """
     recipe = request.recipe
@@ -273,9 +275,12 @@ def _build_model(request: RunRequest, splits: Splits, resolved: Placed) -> tuple
         backend.require_resident(splits, model)
     if request.profile:
         require_apart(model, splits)
+    digest = ""
+    if user_code.find_files(recipe.model):
+        digest = digest_of_network(model)  # before a checkpoint may change its learning rate
     if request.resume:
         checkpoints.resume_training(model, request.resume)
-    return model, resolved
+    return model, resolved, digest
 
 
 def _shares_machine(request: RunRequest) -> bool:

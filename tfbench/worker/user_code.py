@@ -7,7 +7,6 @@ someone else must not run code unasked.
 import contextlib
 import importlib.machinery
 import inspect
-import random
 import sys
 import sysconfig
 import traceback
@@ -32,17 +31,17 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 _FRAMES = 3  # of the user's code, shown where it raised
-# Frames of tfbench, of Python, and of installed packages do not show what the user's code does
-# wrong.
 _PATHS = sysconfig.get_paths()
 _NOT_THE_USERS = (
-    str(Path(__file__).parents[1]),
-    "<frozen ",
-    _PATHS["stdlib"],
-    _PATHS["platstdlib"],
-    _PATHS["purelib"],
-    _PATHS["platlib"],
+    Path(__file__).parents[1],
+    *(Path(_PATHS[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
+_INSTALLED = {"site-packages", "dist-packages"}
+
+# Names of modules that came while code of the user's ran, in the order in which they came.
+_imported: dict[str, None] = {}
+# Of each network and data set of the user's: the files that it was made from, with their digests.
+_files: dict[str, dict[str, str]] = {}
 
 
 def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) -> "keras.Model":
@@ -60,6 +59,7 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
         network = _call(build, where, {"spec": spec}, config.options)
         model = foreign_model.fit_to_data(network, spec, where)
         sets_seed = rng_utils.get_random_seed() != seed
+    _files[config.name] = _list_files()
     if sets_seed:
         text = (
             f"{config.name} sets the random seed: --seed and --vary-seed do not change its initial"
@@ -83,6 +83,7 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
     load = _import(config.name, where, allows_code=allows_code)
     with _users_code(where):
         loaded = _call(load, where, {"data_dir": data_dir}, config.options)
+    _files[config.name] = _list_files()
     file, digest = _find_source(load)
     source = f"code of {file} (SHA-256 {digest})" if digest else "code of no file"
     splits = splits_of_arrays(loaded, source=source, where=where)
@@ -94,20 +95,41 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
     return splits
 
 
-def find_digest(config: ModelConfig | DatasetConfig) -> str:
-    """Returns the digest of the file of a network or data already made.
+def find_files(config: ModelConfig | DatasetConfig) -> dict[str, str]:
+    """Returns the user's files that a network or data already made is from, with their digests.
 
-    "" for tfbench's own.
+    These are its own file and all that its code imported so far, but for what is installed. None
+    for tfbench's own. A file goes by its place in its package: "nets.py", "mine/blocks.py".
     """
     if config.name == "keras_file":
-        return foreign_model.digest_of(Path(str(config.options["file"])))
-    if not registry.is_code(config.name):
-        return ""
-    state = random.getstate()  # layers that are still to be made take their seeds from it
-    function = _import(config.name, config.name, allows_code=True)
-    random.setstate(state)
-    _, digest = _find_source(function)
-    return digest
+        path = Path(str(config.options["file"]))
+        return {path.name: foreign_model.digest_of(path)}
+    return _files.get(config.name, {})
+
+
+def _list_files() -> dict[str, str]:
+    """Returns the files of all modules that the user's code imported, with their digests."""
+    files: dict[str, str] = {}
+    for name in _imported:
+        module = sys.modules.get(name)
+        path = Path(getattr(module, "__file__", None) or "")
+        if module is None or not path.is_absolute() or not _is_users(str(path)):
+            continue
+        depth = 1  # names of the path that tell
+        if module.__spec__ is not None:  # it was not imported by its path
+            depth += name.count(".") + (path.stem == "__init__")
+        while "/".join(path.parts[-depth:]) in files:
+            depth += 1
+        digest = foreign_model.digest_of(path) if path.is_file() else "unknown"
+        files["/".join(path.parts[-depth:])] = digest
+    return dict(sorted(files.items()))
+
+
+def _is_users(file: str) -> bool:
+    """Says whether a file is none of tfbench, Python, or an installed package."""
+    path = Path(file)
+    is_installed = not _INSTALLED.isdisjoint(path.parts) or file.startswith("<frozen ")
+    return not is_installed and not any(path.is_relative_to(other) for other in _NOT_THE_USERS)
 
 
 def _import(name: str, where: str, *, allows_code: bool) -> Function:
@@ -198,6 +220,7 @@ def _users_code(where: str, *, goes_on: bool = False) -> Iterator[int | None]:
     # The process's own arguments are none of the user's.
     argv = sys.argv
     sys.argv = [where.rpartition(": ")[2]]
+    modules = set(sys.modules)
     try:
         yield seed
     except TfbenchError:
@@ -206,6 +229,7 @@ def _users_code(where: str, *, goes_on: bool = False) -> Iterator[int | None]:
         raise RecipeError(_explain(error, where)) from error
     finally:
         sys.argv = argv
+        _imported.update((name, None) for name in sys.modules if name not in modules)
     keeps_seed = goes_on and rng_utils.get_random_seed() == seed
     if seed is not None and not keeps_seed:
         rng_utils.set_random_seed(seed)
@@ -219,7 +243,7 @@ def _users_code(where: str, *, goes_on: bool = False) -> Iterator[int | None]:
 
 def _explain(error: BaseException, where: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)]
+    users = [frame for frame in frames if _is_users(frame.filename)]
     last = [f"  {line}" for line in traceback.format_exception_only(error)]
     lines = [f"{where}: raised an error:", *traceback.format_list(users[-_FRAMES:]), *last]
     return "\n".join(line.rstrip() for line in lines)

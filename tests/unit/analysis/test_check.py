@@ -145,8 +145,8 @@ def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:
 @pytest.mark.parametrize(
     ("hostname", "arguments", "difference"),
     [
-        ("bench", ["--global-batch-size", "20"], ("global_batch_size", 10, 20)),
-        ("elsewhere", [], ("hostname", "elsewhere", "bench")),
+        ("bench", ["--global-batch-size", "20"], ("batch size", 10, 20)),
+        ("elsewhere", [], ("machine", "elsewhere", "bench")),
     ],
 )
 def test_what_is_not_like_the_baseline_is_rejected_unless_it_is_allowed(

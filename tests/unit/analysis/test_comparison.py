@@ -124,7 +124,7 @@ def test_setups_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_a
     assert speedup_in(allowed) and allowed.rows[0].entries[MIRRORED].unequal
     fewer = compare(unequal_runs(**{"dataset.train_samples": 50_000}))
     assert len(fewer.rows) == 1
-    assert find_verdict(fewer)[0] == "Not comparable: setups differ in dataset.train_samples."
+    assert find_verdict(fewer)[0] == "Not comparable: setups differ in number of training samples."
 
 
 def test_a_point_without_a_speed_stands_as_what_it_is() -> None:

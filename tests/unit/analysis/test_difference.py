@@ -15,12 +15,14 @@ from builders import (
     build_sizes,
 )
 from kinds import Fields, Golden
+from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.comparison.difference import RunDifference, compare_runs
-from tfbench.analysis.comparison.equality import find_unequal
+from tfbench.analysis.comparison.equality import MUST_BE_EQUAL, find_unequal, in_words
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import ModelSummary, RunExit, RunResult, Summary
 from tfbench.report.comparison.difference import describe_speed, difference_sections
 from tfbench.report.table import text as lines_of
+from tfbench.schema import build, to_plain
 
 ON_TWO = build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2)
 
@@ -118,7 +120,11 @@ def test_names_what_must_be_equal_in_the_recipe_and_is_not(
 
 
 def _built(**fields: Any) -> ModelSummary:
-    return build_sizes(**{"flops_per_sample": 2000, "digest": "a"} | fields)
+    known = {"flops_per_sample": 2000, "digest": "a", "files": {"nets.py": "c"}}
+    return build_sizes(**known | fields)
+
+
+BLOCKS = ["model_files.blocks.py"]
 
 
 @pytest.mark.parametrize(
@@ -136,10 +142,12 @@ def _built(**fields: Any) -> ModelSummary:
         ),  # sizes follow from settings,
         ({"num_parameters": 10, "flops_per_sample": 20}, "dataset.classes", []),
         (
-            {"num_parameters": 10, "digest": "b"},
+            {"num_parameters": 10, "digest": "b", "files": {"nets.py": "d"}},
             "model.hidden_units",
-            ["model_digest"],
+            ["model_files.nets.py"],
         ),  # but not other code
+        ({"digest": "b", "files": {"nets.py": "c", "blocks.py": "d"}}, "precision", BLOCKS),
+        ({"digest": "b", "files": {"nets.py": "d"}}, "model.name", []),
         ({"num_parameters": 10, "digest": "b"}, "model.name", []),
         ({"num_parameters": 10, "digest": "b"}, "model", []),
         ({"num_parameters": 10}, "precision", ["num_parameters"]),
@@ -156,7 +164,7 @@ def test_sizes_are_not_named_beside_the_setting_that_changes_them_nor_flops_betw
     None
 ):
     other = recipe_with(model={"name": "mlp", "hidden_units": [8]})
-    pair = build_pair(recipe=other, model=_built(num_parameters=10, digest=""))
+    pair = build_pair(recipe=other, model=_built(num_parameters=10, digest="", files={}))
     assert [entry.name for entry in find_unequal(*pair)] == ["model.hidden_units"]
     model = _built(num_parameters=10, flops_per_sample=20)
     pair = (
@@ -170,9 +178,59 @@ def test_data_and_own_code_of_it_must_be_equal() -> None:
     data = build_result().dataset
     fewer = build_pair(dataset=dataclasses.replace(data, train_samples=320))
     assert [entry.name for entry in find_unequal(*fewer)] == ["dataset.train_samples"]
-    other = build_pair(dataset=dataclasses.replace(data, digest="b"))
-    assert [entry.name for entry in find_unequal(*other)] == ["dataset_digest"]
+    other = build_pair(dataset=dataclasses.replace(data, files={"data.py": "b"}))
+    assert [entry.name for entry in find_unequal(*other)] == ["dataset_files.data.py"]
     assert find_unequal(*other, compared=("dataset.name",)) == ()
+
+
+ONE_FILE = {"digest": "c", "files": {}}  # as earlier versions recorded it
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "names"),
+    [
+        (ONE_FILE, ONE_FILE, []),
+        (ONE_FILE, {"digest": "b", "files": {}}, ["model_digest"]),
+        (ONE_FILE, {}, ["model_files"]),  # of the same file, which may import others
+        (ONE_FILE, {"files": {"nets.py": "d"}}, ["model_files"]),
+        ({"digest": "", "files": {}}, {"digest": "", "files": {}}, []),  # a network of tfbench's
+    ],
+)
+def test_runs_that_record_one_file_are_not_compared_with_those_that_record_all(
+    earlier: Fields, later: Fields, names: list[str]
+) -> None:
+    runs = [build_result(model=_built(**fields)) for fields in (earlier, later)]
+    for pair in (runs, runs[::-1]):
+        assert [entry.name for entry in find_unequal(*pair)] == names
+        difference = compare(*pair)
+        causes = [cause.name for cause in difference.causes.get("model", ())]
+        assert [name.removeprefix("model_") for name in names] == causes
+    briefs = [make_brief(run, summarize_run(run), journal_bytes=0) for run in runs]
+    assert (briefs[0].equals == briefs[1].equals) == (not names)
+
+
+def test_a_record_of_an_earlier_version_can_be_read() -> None:
+    plain = to_plain(build_sizes(digest="c"))
+    del plain["files"]
+    assert build(ModelSummary, plain, "model") == build_sizes(digest="c")
+
+
+def test_of_data_that_records_one_file_is_the_same_said() -> None:
+    data = build_result().dataset
+    earlier = build_result(dataset=dataclasses.replace(data, digest="c"))
+    later = build_result(dataset=dataclasses.replace(data, files={"data.py": "c"}))
+    (found,) = find_unequal(earlier, later)
+    assert (found.name, found.a, found.b) == ("dataset_files", "one file", "all files")
+
+
+def test_all_that_must_be_equal_has_words_but_keys_that_users_type() -> None:
+    for name in MUST_BE_EQUAL:
+        section, _, key = name.rpartition(".")
+        words = in_words(key if section in ("training", "measurement") else name)
+        assert "_" not in words, name
+    assert in_words("model.hidden_units") == "model.hidden_units"
+    assert in_words("model_files.mine/blocks.py") == "your code (mine/blocks.py)"
+    assert in_words("model_files.net.keras") == "your file net.keras"
 
 
 def test_what_need_not_be_equal_is_not_named() -> None:

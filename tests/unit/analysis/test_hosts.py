@@ -80,7 +80,7 @@ def test_a_setup_that_ran_elsewhere_alone_keeps_its_speed_and_is_not_comparable(
     entry = found.rows[0].entries[MIRRORED]
     assert (entry.host, entry.speedup, entry.left_out) == ("y", None, ())
     assert [one.name for one in entry.unequal] == ["hostname"]
-    assert find_verdict(found)[-1] == "Not comparable: setups differ in hostname."
+    assert find_verdict(found)[-1] == "Not comparable: setups differ in machine."
 
 
 def test_each_machine_that_setups_name_has_a_host_of_its_own() -> None:

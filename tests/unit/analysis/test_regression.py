@@ -160,18 +160,20 @@ def test_a_baseline_of_another_backend_is_rejected_whatever_version_it_is_of() -
 
 def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code() -> None:
     def built(digest: str, parameters: int = 1000) -> ModelSummary:
-        return build_sizes(num_parameters=parameters, digest=digest)
+        files = {"nets.py": digest}
+        return build_sizes(num_parameters=parameters, digest=digest, files=files)
 
     then, now, larger = (
         build_sample(*BASE, model=model) for model in (built("a"), built("b"), built("b", 2000))
     )
     assert judge_regression(then, now).unequal == ()
     assert [(one.name, one.a, one.b) for one in judge_regression(then, now).changed] == [
-        ("model_digest", "a", "b")
+        ("model_digest", "a", "b"),
+        ("model_files.nets.py", "a", "b"),
     ]
     assert [one.name for one in judge_regression(then, larger).unequal] == ["num_parameters"]
     runs = [(build_result(model=built(digest)), 100.0) for digest in "ab"]
-    with pytest.raises(ComparisonError, match="differ in model_digest"):
+    with pytest.raises(ComparisonError, match=r"differ in the network and your code \(nets.py\)"):
         make_sample(runs, group="g")
 
 

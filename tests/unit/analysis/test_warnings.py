@@ -356,7 +356,7 @@ CASES = {
         [
             run(
                 request=OWN_CODE,
-                model=build_sizes(digest="6c3e"),
+                model=build_sizes(files={f"{name}.py": "6c3e" for name in "abcdefg"}),
             ),
             run(request=OWN_CODE),
         ],

@@ -73,7 +73,7 @@ def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
         model = build_sizes(digest=next(digests))
         return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, model=model))
 
-    with pytest.raises(ComparisonError, match="changed while it was repeated: model_digest"):
+    with pytest.raises(ComparisonError, match="changed while it was repeated: the network"):
         repeat_run(build_request(), RepeatPlan(num=5, max_num=5), execute)
     assert len(runs.requests) == 3
 

@@ -6,6 +6,7 @@ Called only when allowed, and every way in which they can fail.
 import contextlib
 import functools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from outcomes import error_of
 from tfbench import backends
 from tfbench.datasets.sources.splits import Splits
 from tfbench.errors import DatasetError, Notice, RecipeError
+from tfbench.models.structure.foreign_model import digest_of
 from tfbench.recipe.sections import DatasetConfig, ModelConfig, TrainingConfig
 from tfbench.records.journal import files_folder
 from tfbench.records.run import RunResult
@@ -37,7 +39,19 @@ def build_model(spec, width=2):
     return keras.Sequential([keras.Input(spec.input_shape), *layers])
 """
 
-pytestmark = pytest.mark.usefixtures("in_tmp_path")
+pytestmark = pytest.mark.usefixtures("in_tmp_path", "without_modules_of_others")
+
+
+@pytest.fixture
+def without_modules_of_others(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets a test begin as a run does, which is a process of its own."""
+    monkeypatch.setattr(user_code, "_imported", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in user_code._imported:
+        if name not in before and not name.startswith("keras"):
+            sys.modules.pop(name, None)
 
 
 def write(file: str, code: str) -> None:
@@ -89,18 +103,59 @@ def test_a_network_is_built_by_the_users_function(
     model = compiled_model.build_model(config, SPEC, allows_code=True)
     assert model.count_params() == 4 * width + width + width * 3 + 3
     assert sys.argv == before
-    assert bool(user_code.find_digest(config)) == (name != "nets:wide")
-    sys.modules.pop("mine", None)
+    found = user_code.find_files(config)
+    assert found[file.removeprefix("sub/")] == digest_of(path)
 
 
-def test_networks_and_data_have_the_digest_of_the_file_that_they_are_from() -> None:
+def test_networks_and_data_have_the_digests_of_the_files_that_they_are_from() -> None:
     splits = load(returning("(np.zeros((5, 3)), np.zeros(5)), (np.zeros((2, 3)), np.zeros(2))"))
-    data = user_code.find_digest(DatasetConfig(name="data:load_splits"))
-    assert splits.source.endswith(f"(SHA-256 {data})") and len(data) == 12
-    assert (
-        user_code.find_digest(ModelConfig(name="keras_file", options={"file": "data.py"})) == data
-    )
-    assert user_code.find_digest(ModelConfig(name="mlp")) == ""
+    data = user_code.find_files(DatasetConfig(name="data:load_splits"))
+    assert splits.source.endswith(f"(SHA-256 {data['data.py']})") and len(data["data.py"]) == 12
+    saved = ModelConfig(name="keras_file", options={"file": "data.py"})
+    assert user_code.find_files(saved) == data
+    assert user_code.find_files(ModelConfig(name="mlp")) == {}
+
+
+PACKAGE = {
+    "tfbench_mine/__init__.py": "",
+    "tfbench_mine/blocks.py": "import json\nfrom helpers import *\nkind = 'relu'\n",
+    "tfbench_mine/nets.py": NET.replace("import keras", "import keras\nfrom . import blocks"),
+    "tfbench_mine/data.py": (
+        "def load_splits():\n    import numpy as np, readers\n"
+        "    return (np.zeros((4, 4)), np.zeros(4, int)), (np.zeros((2, 4)), np.zeros(2, int))\n"
+    ),
+    "tfbench_mine/unused.py": "",
+    "helpers.py": "",
+    "readers.py": "",
+    "lib/python3/site-packages/installed.py": "",
+}
+
+
+def test_every_file_of_the_users_that_is_imported_counts_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, code in PACKAGE.items():
+        Path(name).parent.mkdir(exist_ok=True, parents=True)
+        write(name, code)
+    monkeypatch.syspath_prepend(Path("lib/python3/site-packages").absolute())
+    write("helpers.py", "import installed")
+    data = DatasetConfig(name="tfbench_mine.data:load_splits")
+    net = ModelConfig(name="tfbench_mine.nets:build_model")
+    load_data(data, None, seed=0, allows_code=True)
+    compiled_model.build_model(net, SPEC, allows_code=True)
+    of_data = {"readers.py", "tfbench_mine/__init__.py", "tfbench_mine/data.py"}
+    of_both = {*of_data, "helpers.py", "tfbench_mine/blocks.py", "tfbench_mine/nets.py"}
+    assert set(user_code.find_files(data)) == of_data
+    assert user_code.find_files(net) == {name: digest_of(Path(name)) for name in sorted(of_both)}
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders() -> None:
+    for folder in ("a", "b"):
+        Path(folder).mkdir()
+        write(f"{folder}/nets.py", NET)
+        net = ModelConfig(name=f"{folder}/nets.py:build_model")
+        compiled_model.build_model(net, SPEC, allows_code=True)
+    assert set(user_code.find_files(net)) == {"nets.py", "b/nets.py"}
 
 
 def test_the_runs_seed_alone_says_what_a_network_begins_with() -> None:
@@ -133,7 +188,6 @@ def build_model():
 def test_layers_made_later_do_not_begin_with_the_numbers_of_the_first() -> None:
     keras.utils.set_random_seed(1)
     first, late = build(LATE).layers
-    user_code.find_digest(ModelConfig(name="nets:build_model"))
     seeds = {layer.kernel_initializer.seed for layer in (first, late.inner, keras.layers.Dense(4))}
     assert len(seeds) == 3
 
@@ -164,7 +218,7 @@ def build_model():
     arguments = (recipe.model, recipe.training, SPEC)
     model = compiled_model.build_compiled_model(*arguments, allows_code=True)
     assert (model.loss, model.steps_per_execution) == ("binary_crossentropy", 1)
-    assert summarize_model(model, "").own_optimizer == "AdamW"
+    assert summarize_model(model, "", {}).own_optimizer == "AdamW"
     given = ["training.optimizer.momentum"]
     message = rejection(
         compiled_model.build_compiled_model, *arguments, allows_code=True, given=given

@@ -13,6 +13,7 @@ from tfbench.analysis.comparison.equality import (
     find_differences,
     find_unequal,
     flatten,
+    settle_records,
 )
 from tfbench.metrics import METRICS
 from tfbench.recipe import tables as recipe_tables
@@ -103,7 +104,7 @@ def _find_causes(a: RunResult, b: RunResult) -> dict[str, Differences]:
     causes = {}
     for group in first:
         if first[group] and second[group]:
-            differences = find_differences(first[group], second[group])
+            differences = find_differences(*settle_records(first[group], second[group]))
             if differences:
                 causes[group] = differences
     return causes

@@ -9,7 +9,7 @@ the recipe.
 import dataclasses
 import itertools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tfbench.recipe import tables as recipe_tables
@@ -18,17 +18,20 @@ from tfbench.records.run import RunResult
 
 _SOFT_PLACEMENT = "soft_device_placement"  # between devices of one kind
 VERSIONS = ("tfbench", "tensorflow", "keras", "jax", "torch")
-DIGESTS = ("model_digest", "dataset_digest")
+_DIGESTS = ("model_digest", "dataset_digest")
+_FILES = ("model_files", "dataset_files")  # before the place of each: "model_files.mine/nets.py"
 _FLOPS = ("flops_per_sample", "training_flops_per_sample")  # not known of every network
 # What was built, with the settings that change it where these differ.
 _CHANGED_BY = {
     **dict.fromkeys(
         ("num_parameters", "num_trainable_parameters", *_FLOPS), ("model", "dataset", "head")
     ),
-    "model_digest": ("model.name", "model.file"),
+    "model_digest": ("model", "dataset", "head", "precision", "image_data_format"),
+    "model_files": ("model.name", "model.file"),
     "dataset_digest": ("dataset.name",),
+    "dataset_files": ("dataset.name",),
 }
-BUILT = tuple(_CHANGED_BY)
+_SIZES = tuple(name for name in _CHANGED_BY if name not in (*_DIGESTS, *_FILES))
 # What is read back beside the recipe, by record: all of it must be equal.
 _RECORDED = {
     "settings": (
@@ -71,7 +74,7 @@ MUST_BE_EQUAL = frozenset(
         "training.data_on_device",
         *_RECORDED["settings"],
         *_RECORDED["environment"],
-        *BUILT,
+        *_CHANGED_BY,
     }
 )
 _WITHIN = tuple(f"{name}." for name in MUST_BE_EQUAL)
@@ -98,7 +101,47 @@ OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memo
 BETWEEN_MACHINES = (*OF_MACHINES, "tensorflow_onednn", *VERSIONS)
 # How variables begin that are none of one framework alone.
 _READ_BY_ALL = ("CUDA_", "CUDNN_", "GLIBC_", "LD_PRELOAD", "MALLOC_", "NCCL_", "TCMALLOC_")
-
+# What sentences call settings. Keys of a recipe that users type are called as they type them.
+_WORDS = {
+    "model_digest": "the network",
+    "dataset_digest": "the code of your data",
+    "model_files": "how much of your network's code is recorded",
+    "dataset_files": "how much of your data's code is recorded",
+    "num_parameters": "number of parameters",
+    "num_trainable_parameters": "number of trainable parameters",
+    "flops_per_sample": "FLOPs per sample",
+    "training_flops_per_sample": "training FLOPs per sample",
+    "dataset.train_samples": "number of training samples",
+    "tensor_float_32": "TensorFloat-32",
+    "image_data_format": "image layout",
+    "intra_op_threads": "threads per operation",
+    "inter_op_threads": "operations at a time",
+    "deterministic": "determinism",
+    "steps_per_execution": "steps per execution",
+    "xla_flags": "XLA flags",
+    "framework_variables": "environment variables of the framework",
+    "soft_device_placement": "soft device placement",
+    "tensorflow_onednn": "oneDNN",
+    "thread_variables": "environment variables for threads",
+    "tfbench": "version of tfbench",
+    "tensorflow": "version of TensorFlow",
+    "keras": "version of Keras",
+    "jax": "version of JAX",
+    "torch": "version of PyTorch",
+    "hostname": "machine",
+    "cpu_model": "processor",
+    "usable_cores": "usable cores",
+    "cpu_quota_cores": "CPU quota",
+    "niceness": "nice value",
+    "memory_limit_bytes": "memory limit",
+    "start": "how the process starts",
+    "warmup_steps": "warm-up steps",
+    "global_batch_size": "batch size",
+    "data_on_device": "data on the device",
+    "settings": "settings that were read back",
+    "git_commit": "commit",
+    "git_dirty": "uncommitted changes",
+}
 
 Settings = dict[str, Any]  # by dotted key, or by the name of what was read back
 
@@ -121,6 +164,29 @@ def find_differences(a: Settings, b: Settings) -> Differences:
     return tuple(pair for pair in pairs if pair.a != pair.b)
 
 
+def in_words(name: str) -> str:
+    """Returns what sentences call a setting: "FLOPs per sample", "your code (mine/blocks.py)"."""
+    first, _, rest = name.partition(".")
+    if first in _FILES and rest:
+        return f"your file {rest}" if rest.endswith(".keras") else f"your code ({rest})"
+    return _WORDS.get(name, name)
+
+
+def name_differences(differences: Iterable[Difference]) -> list[str]:
+    """Returns what sentences call differences, each once, in the order of the alphabet."""
+    return sorted({in_words(difference.name) for difference in differences})
+
+
+def is_of_code(name: str) -> bool:
+    """Says whether a setting tells what the user's code or the network from it is."""
+    return name.startswith((*_DIGESTS, *_FILES))
+
+
+def is_built(name: str) -> bool:
+    """Says whether a setting tells what was built for the recipe."""
+    return name in _SIZES or is_of_code(name)
+
+
 def run_settings(result: RunResult) -> Settings:
     """Returns all that decides what a run computes, and how fast, as plain values.
 
@@ -135,9 +201,11 @@ def run_settings(result: RunResult) -> Settings:
     if result.dataset:  # a set may have been found with fewer samples than were published
         values["dataset.train_samples"] = result.dataset.train_samples
         values["dataset_digest"] = result.dataset.digest
+        values |= flatten({"dataset_files": result.dataset.files})
     if result.model:
-        values |= {name: getattr(result.model, name) for name in BUILT if name not in DIGESTS}
+        values |= {name: getattr(result.model, name) for name in _SIZES}
         values["model_digest"] = result.model.digest
+        values |= flatten({"model_files": result.model.files})
     for record_name, names in _RECORDED.items():
         record = getattr(result, record_name)
         if record:
@@ -186,6 +254,7 @@ def find_unequal_settings(
         compared: Names that may differ, since they are what is compared: "precision",
             "global_batch_size", or "model" for all of its keys.
     """
+    a, b = settle_records(a, b)
     pairs = _pair_settings(a, b)
     if backend_of(a) != backend_of(b):
         compared = (*compared, *OF_BACKENDS)
@@ -197,15 +266,49 @@ def find_unequal_settings(
     for name in _FLOPS:
         if None in pairs.get(name, ()):
             del pairs[name]
-    for name, causes in _CHANGED_BY.items():
-        for key, cause in itertools.product((*compared, *pairs), causes):
-            if _is_within(key, cause) or _is_within(cause, key):
-                pairs.pop(name, None)
+    for changed, causes in _CHANGED_BY.items():
+        if _is_changed((*compared, *pairs), causes):
+            for name in _list_within(pairs, changed):
+                del pairs[name]
     return tuple(
         Difference(name=name, a=first, b=second)
         for name, (first, second) in pairs.items()
         if not any(_is_within(name, key) for key in compared)
     )
+
+
+def settle_records(a: Settings, b: Settings) -> tuple[Settings, Settings]:
+    """Returns two runs' settings, which do not compare code where only one run recorded it all.
+
+    Earlier versions recorded a digest of one file, and no files. Whether such a run was of the
+    same code as a later one is not known: what differs is how much is recorded. Two earlier runs
+    are compared by their digests.
+    """
+    for digest, files in (*zip(_DIGESTS, _FILES, strict=True), ("digest", "files")):
+        recorded = [_list_within(settings, files) for settings in (a, b)]
+        by_one_file = [
+            bool(settings.get(digest)) and not names
+            for settings, names in zip((a, b), recorded, strict=True)
+        ]
+        if any(recorded) and any(by_one_file):
+            left_out = {digest, *recorded[0], *recorded[1]}
+            a = {name: value for name, value in a.items() if name not in left_out}
+            b = {name: value for name, value in b.items() if name not in left_out}
+            a[files] = "one file" if by_one_file[0] else "all files"
+            b[files] = "one file" if by_one_file[1] else "all files"
+    return a, b
+
+
+def _is_changed(keys: Iterable[str], causes: Iterable[str]) -> bool:
+    """Says whether one of these keys is a cause, or a part of one, or has one as its part."""
+    for key, cause in itertools.product(keys, causes):
+        if _is_within(key, cause) or _is_within(cause, key):
+            return True
+    return False
+
+
+def _list_within(settings: Iterable[str], key: str) -> list[str]:
+    return [name for name in settings if _is_within(name, key)]
 
 
 def _pair_settings(a: Settings, b: Settings) -> dict[str, tuple[Any, Any]]:

@@ -9,19 +9,23 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tfbench.analysis.comparison.equality import (
-    DIGESTS,
     Difference,
     Differences,
     Settings,
     equal_settings,
     find_differences,
+    in_words,
+    is_of_code,
+    name_differences,
     run_settings,
+    settle_records,
 )
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs, Speedup, judge_pair
 from tfbench.errors import ComparisonError
 from tfbench.records.run import RunResult
 from tfbench.schema import PositiveNumber, Text, schema
+from tfbench.wording import join_words
 
 # The level of a quiet machine differs by about 2 % from one session to the next: 5 % is beyond what
 # that explains.
@@ -116,20 +120,19 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
     """
     results = [result for result, _ in runs]
     samples = [_list_equals(result) for result in results]
-    unlike = set[str]()
+    unlike: list[Difference] = []
     for sample in samples[1:]:
-        unlike.update(difference.name for difference in find_differences(samples[0], sample))
+        unlike.extend(find_differences(*settle_records(samples[0], sample)))
     if unlike:
-        raise ComparisonError(
-            f"the runs of group {group} are not alike: they differ in {', '.join(sorted(unlike))}."
-        )
+        names = join_words(name_differences(unlike))
+        raise ComparisonError(f"the runs of group {group} are not alike: they differ in {names}.")
     return SpeedSample(
         recipe=results[0].request.recipe.name,
         created=min(result.request.created for result in results),
         group=group,
         run_ids=tuple(result.request.run_id for result in results),
         samples_per_second=tuple(speed for _, speed in runs),
-        equals={name: value for name, value in samples[0].items() if name not in DIGESTS},
+        equals={name: value for name, value in samples[0].items() if not is_of_code(name)},
         circumstances=_list_circumstances(results[0]),
     )
 
@@ -146,7 +149,8 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
         ComparisonError: Naming it, there and here.
     """
     if unequal:
-        named = "; ".join(f"{pair.name}: {pair.a} there, {pair.b} here" for pair in unequal)
+        pairs = [f"{in_words(pair.name)}: {pair.a} there, {pair.b} here" for pair in unequal]
+        named = "; ".join(pairs)
         raise ComparisonError(
             f"baseline {source} of {baseline.recipe}: does not match this check: {named}. Use the"
             " same settings, save a new baseline (--save), or compare anyway (--allow-unequal)."
@@ -183,7 +187,7 @@ def judge_regression(
         current=current,
         speedup=judge_pair(then, now),
         unequal=find_differences(baseline.equals, current.equals),
-        changed=find_differences(baseline.circumstances, current.circumstances),
+        changed=find_differences(*settle_records(baseline.circumstances, current.circumstances)),
         fail_above=fail_above,
     )
 
@@ -205,5 +209,5 @@ def _list_circumstances(result: RunResult) -> Settings:
     values = {name: getattr(environment, name, None) for name in (*_VERSIONS, *_CODE)}
     values["driver"] = sorted(driver for driver in drivers if driver)
     values |= {name: settings.get(name) for name in _LENGTHS}
-    values |= {name: settings[name] for name in DIGESTS if settings.get(name)}
+    values |= {name: value for name, value in settings.items() if is_of_code(name) and value}
     return values

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Row, describe_where
 from tfbench.analysis.comparison.failures import UNKNOWN
+from tfbench.analysis.comparison.equality import Difference, name_differences
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
@@ -289,13 +290,13 @@ def _unequal(comparison: Comparison, *, is_compared: bool = False) -> Iterator[s
 
     Such setups are not compared, or with `is_compared` they nevertheless are.
     """
-    names = set[str]()
+    differences: list[Difference] = []
     for entry in comparison.all_entries():
         if bool(entry.speedup) is is_compared:
-            names.update(difference.name for difference in entry.unequal)
-    if names:
+            differences.extend(entry.unequal)
+    if differences:
         start = "Compared although" if is_compared else "Not comparable:"
-        yield f"{start} setups differ in {join_words(sorted(names))}."
+        yield f"{start} setups differ in {join_words(name_differences(differences))}."
 
 
 def _ratios(speedups: Sequence[Speedup]) -> str:

@@ -25,7 +25,7 @@ MAX_READY_SHARE = 0.02
 # of the machine's processor time: with more of it taken by others, products show no peak
 MAX_OTHER_SHARE = 0.1
 _MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a warning
-_NUM_NAMED = 5  # layers that are named; more make nobody wiser
+_NUM_NAMED = 5  # layers or files that are named; more make nobody wiser
 # of a run without limits
 _ONLY_TO_THE_END = ("checkpoint_every_epochs", "num_predictions", "per_class_accuracy")
 # Sections whose values make a workload, and keys among them that do not: which data is told by the
@@ -271,13 +271,16 @@ def _shared_cores(run: RunView) -> Iterator[Values]:
         yield {}
 
 
-@CODE.row("The network is code of {name}{digest}.")
+@CODE.row("The network is code of {name}{files}.")
 def _own_code(run: RunView) -> Iterator[Values]:
     model = run.result.model
     name = run.result.request.recipe.model.name
     if model and is_code(name):
-        digest = f" (SHA-256 {model.digest})" if model.digest else ""
-        yield {"name": name, "digest": digest}
+        digests = [f"{file} {digest}" for file, digest in model.files.items()]
+        if len(digests) > _NUM_NAMED:
+            digests[_NUM_NAMED:] = [f"{len(digests) - _NUM_NAMED} more"]
+        files = f" (SHA-256: {join_words(digests)})" if digests else ""
+        yield {"name": name, "files": files}
 
 
 @CODE.row("The network trains as it was compiled, with its own loss and optimizer ({optimizer}).")

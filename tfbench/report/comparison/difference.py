@@ -1,6 +1,7 @@
 """What differs between two runs, as sections."""
 
 from tfbench.analysis.comparison.difference import SPEED_METRIC, RunDifference
+from tfbench.analysis.comparison.equality import in_words
 from tfbench.recipe.backend_support import title_of
 from tfbench.records.sweep import format_value
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
@@ -37,9 +38,10 @@ def difference_sections(difference: RunDifference) -> list[Section]:
     if difference.results:
         sections.append(Section("", tables=(_results(difference),)))
     for group, causes in difference.causes.items():
-        pairs = [
-            (cause.name, f"{format_value(cause.a)} -> {format_value(cause.b)}") for cause in causes
-        ]
+        pairs = []
+        for cause in causes:
+            name = in_words(_full_name(group, cause.name))
+            pairs.append((name, f"{format_value(cause.a)} -> {format_value(cause.b)}"))
         sections.append(Section(_HEADINGS[group], tables=(facts(pairs),)))
     if not difference.results and not difference.causes:
         sections.append(Section("", ("Nothing else differs.",)))
@@ -47,6 +49,15 @@ def difference_sections(difference: RunDifference) -> list[Section]:
         if side.warnings:
             sections.append(warnings_section(side.warnings, f"Warnings only in {mark}"))
     return sections
+
+
+def _full_name(group: str, name: str) -> str:
+    """Returns what a setting is called where all of a run stand together.
+
+    Of the recipe that is the key that users type.
+    """
+    is_of_code = group in ("model", "dataset") and name.startswith(("digest", "files"))
+    return f"{group}_{name}" if is_of_code else name
 
 
 def describe_speed(difference: RunDifference) -> str:
@@ -66,7 +77,7 @@ def _describe_unequal(difference: RunDifference) -> str:
     second = title_of(difference.b.backend)
     if difference.unequal:
         names = [
-            f"{pair.name} ({format_value(pair.a)} vs {format_value(pair.b)})"
+            f"{in_words(pair.name)} ({format_value(pair.a)} vs {format_value(pair.b)})"
             for pair in difference.unequal[:_NUM_NAMED]
         ]
         num_more = len(difference.unequal) - _NUM_NAMED

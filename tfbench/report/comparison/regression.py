@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfbench.analysis.comparison.equality import Difference
+from tfbench.analysis.comparison.equality import Difference, in_words
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.judging import describe_ratio
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
@@ -106,5 +106,6 @@ def _describe_speeds(sample: SpeedSample) -> str:
 
 def _describe(differences: Sequence[Difference]) -> str:
     return "; ".join(
-        f"{pair.name} {format_value(pair.a)} -> {format_value(pair.b)}" for pair in differences
+        f"{in_words(pair.name)} {format_value(pair.a)} -> {format_value(pair.b)}"
+        for pair in differences
     )
