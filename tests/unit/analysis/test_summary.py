@@ -176,7 +176,10 @@ def build_measured_run() -> RunResult:
         spread=ModelLayout(
             variables=(),
             bytes_per_device=(100, 140),
-            collectives=(Collective(operation="all-reduce", num=2, num_bytes=1100),),
+            collectives=(
+                Collective(operation="all-gather", num=1, num_bytes=100),
+                Collective(operation="all-reduce", num=2, num_bytes=1000),
+            ),
         ),
         exchange_check=ExchangeCheck(
             num_steps=8,

@@ -310,6 +310,8 @@ CASES = {
                 *[level + n * 1e-5 for n, level in enumerate([1.0] * 8 + [1.02] * 8 + [1.04] * 8)]
             ),
             timed(2.0, *[1.0] * 23),  # one span that is held up: ranks do not move
+            # Slower and slower, after one that is held up: the first third is slower than the last.
+            timed(5.0, *[1 + index / 100 for index in range(23)]),
             timed(*[0.001] * 10, 100.0),  # most of the time in one span leaves no third to compare
         ],
     ),

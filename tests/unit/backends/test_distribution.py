@@ -1,3 +1,4 @@
+import contextlib
 import os
 import types
 from typing import Any
@@ -8,7 +9,8 @@ import tensorflow as tf
 from builders import build_placement
 from kinds import Fields
 from tfbench.backends.device_choice import choose_devices, require_possible
-from tfbench.backends.tensorflow import placement, several_workers
+from tfbench.backends.profiling import TracedOperation
+from tfbench.backends.tensorflow import backend, placement, several_workers
 from tfbench.backends.tensorflow.device_watch import verify_placement
 from tfbench.backends.tensorflow.placement import ResolvedDistribution, feed_alike, resolve
 from tfbench.errors import DeviceError, MeasurementError
@@ -197,6 +199,51 @@ def test_a_device_of_another_worker_is_not_taken_for_ones_own() -> None:
         MeasurementError, match=f"the training step ran on {other} instead of cpu:0"
     ):
         verify_placement(placed, model, [(other, "MatMul")])
+
+
+@pytest.mark.parametrize(("operation", "strays"), [("MatMul", True), ("Identity", False)])
+def test_what_a_step_computes_on_the_host_instead_of_a_gpu_is_found(
+    operation: str, strays: bool
+) -> None:
+    gpu, host = (f"/job:localhost/replica:0/task:0/device:{kind}:0" for kind in ("GPU", "CPU"))
+    weight = types.SimpleNamespace(value=types.SimpleNamespace(device=gpu))
+    model = types.SimpleNamespace(
+        variables=[weight],
+        trainable_variables=[weight],
+        optimizer=types.SimpleNamespace(variables=[]),
+    )
+    placed = ResolvedDistribution(
+        build_placement(devices=("gpu:0",)), ("/device:GPU:0",), None, task="/task:0/"
+    )
+    found = pytest.raises(MeasurementError, match=f"{operation} of the training step ran on cpu:0")
+    with found if strays else contextlib.nullcontext():
+        verify_placement(placed, model, [(gpu, "MatMul"), (host, operation)])
+
+
+@pytest.mark.parametrize(("kind", "is_allowed"), [("cpu", False), ("gpu", True)])
+def test_on_a_processor_tensorflow_takes_no_other_device_than_the_one_named(
+    monkeypatch: pytest.MonkeyPatch, kind: str, is_allowed: bool
+) -> None:
+    allowed = [True]  # as TensorFlow begins
+    own = types.SimpleNamespace(
+        list_physical_devices=lambda kind: [kind],
+        set_logical_device_configuration=lambda *_: None,
+        LogicalDeviceConfiguration=object,
+        set_visible_devices=lambda *_: None,
+        set_soft_device_placement=allowed.append,
+    )
+    monkeypatch.setattr(placement, "tf", types.SimpleNamespace(config=own))
+    placement._configure([Device(kind, 0)])
+    assert allowed[-1] is is_allowed
+
+
+def test_all_exchanges_of_a_trace_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = ["CollectiveReduceV2", "NcclAllReduce", "MatMul"]
+    operations = [TracedOperation(0, 2 * 10**12, "", kind) for kind in kinds]
+    trace = types.SimpleNamespace(operations=operations)
+    monkeypatch.setattr(backend.op_trace, "trace", lambda work: trace)
+    monkeypatch.setattr(backend.BACKEND, "list_gpus", lambda: ("H100", "H100"))
+    assert backend.BACKEND.trace_exchange(lambda: None) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 The peak of its devices, its input pipeline alone.
 """
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,6 +82,28 @@ def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_peak(
     )
 
 
+def test_a_round_that_is_held_up_lowers_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    class HeldUp(Device):
+        """Every second call takes three times as long, that of a network's own product ten."""
+
+        def build_products(
+            self, devices: Any, sizes: tuple[int, int, int], dtype: str, chain: int
+        ) -> Callable[[int], None]:
+            compute = super().build_products(devices, sizes, dtype, chain)
+            times = itertools.cycle((1, 10 if sizes[0] == 512 else 3))
+
+            def run(num_calls: int) -> None:
+                for _ in range(next(times)):
+                    compute(num_calls)
+
+            return run
+
+    HeldUp(monkeypatch, launch=1e-6, flops_per_second={0: 100e9, 512: 130e9})
+    check = peak_on_cpu((512, 1152, 128))
+    assert check.sizes == (512, 1152, 128)
+    assert 0.99 <= check.flops_per_second / 130e9 <= 1.0
+
+
 def test_the_network_s_own_product_is_the_peak_where_it_is_faster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -99,6 +122,27 @@ def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
     model = build_sizes(main_product=(256, 1152, 128))
     assert checks.sizes_of_a_step(model, 32) == (8192, 1152, 128)
     assert checks.sizes_of_a_step(build_sizes(), 32) is None
+
+
+def test_the_product_of_a_peak_is_that_of_the_samples_of_one_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+
+    def measure(*_: Any, own_sizes: tuple[int, int, int], **__: Any) -> PeakCheck:
+        sizes.append(own_sizes)
+        return build_peak(flops=10**9)
+
+    monkeypatch.setattr(checks, "measure_peak", measure)
+    monkeypatch.setattr(checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
+    placed = build_placement(num_replicas=4, global_batch_size=64, per_replica_batch_size=16)
+    prepared = build_prepared(
+        tmp_path,
+        resolved=SimpleNamespace(device_names=("/device:CPU:0",), placement=placed),
+        summary=build_sizes(training_flops_per_sample=1, main_product=(2, 3, 5)),
+    )
+    checks.check_limits(prepared, 1.0)
+    assert sizes == [(32, 3, 5)]
 
 
 def test_every_device_has_its_products_of_what_the_layers_compute_in(

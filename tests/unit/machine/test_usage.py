@@ -1,5 +1,6 @@
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,32 @@ def test_measuring_processes_are_told_apart_by_their_run(
     monkeypatch.setattr(psutil, "process_iter", lambda names: processes)
     assert usage.find_peer_processes("a") == processes[:2]
     assert usage.count_other_workers("a") == 1
+
+
+@pytest.mark.parametrize(("num_in", "num_out"), [(3, 0), (0, 4), (3, 4)])
+def test_pages_that_leave_memory_count_as_those_that_come_back(
+    monkeypatch: pytest.MonkeyPatch, num_in: int, num_out: int
+) -> None:
+    page = resource.getpagesize()
+    readings = iter([(10, 20), (10 + num_in, 20 + num_out)])
+
+    def swap_memory() -> SimpleNamespace:
+        swapped_in, swapped_out = next(readings)
+        return SimpleNamespace(sin=swapped_in * page, sout=swapped_out * page)
+
+    monkeypatch.setattr(psutil, "swap_memory", swap_memory)
+    assert UsageMeter().finish().swapped_pages == num_in + num_out
+
+
+@pytest.mark.parametrize("status", ["VmPeak:\t 9 kB\nVmHWM:\t    2048 kB\n", ""])
+def test_what_the_system_calls_a_kilobyte_has_1024_bytes(
+    monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    of_process = SimpleNamespace(ru_maxrss=2048)
+    system = SimpleNamespace(RUSAGE_SELF=0, getrusage=lambda who: of_process)
+    monkeypatch.setattr(usage, "read_text", lambda path: status)
+    monkeypatch.setattr(usage, "resource", system)
+    assert usage._read_peak_memory("self") == 2 * 2**20
 
 
 def test_the_peak_of_memory_is_of_the_time_measured_only() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -196,6 +197,21 @@ def test_spans_are_held_back_until_the_next_record_or_the_end(path: Path, journa
     journal.append_span(build_span(first_step=10, last_step=10))
     journal.close()
     assert [span.num_steps for span in replay(read_records(path)).spans] == [1, 8, 1]
+
+
+def test_a_span_is_written_a_second_after_the_last_ones_at_most(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    clock = SimpleNamespace(monotonic=lambda: now, time=time.time)
+    monkeypatch.setattr(journal_module, "time", clock)
+    journal = Journal(path)
+    written = []
+    for step, seconds in enumerate((0.5, 1.0, 1.9, 2.0), start=1):
+        now = 100.0 + seconds
+        journal.append_span(build_span(first_step=step, last_step=step))
+        written.append(len(kinds(path)))
+    assert written == [0, 1, 1, 2]
 
 
 def test_two_processes_append_whole_lines(path: Path, journal: Journal) -> None:
