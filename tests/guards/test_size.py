@@ -20,7 +20,7 @@ BUDGET = {
     "tfbench/backends": 14765,
     "tfbench/cli": 9709,
     "tfbench/datasets": 8502,
-    "tfbench/machine": 3681,
+    "tfbench/machine": 3876,
     "tfbench/models": 9425,
     "tfbench/recipe": 5526,
     "tfbench/records": 5847,

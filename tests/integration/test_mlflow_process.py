@@ -23,6 +23,7 @@ from runs import DEADLINE_SECONDS, Command
 from tfbench.errors import SilentServerError, TrackingError
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import mlflow_calls
+from tfbench.tracking import tracker as tracker_module
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.tracker import Tracker
 
@@ -91,6 +92,32 @@ def test_what_goes_wrong_there_is_said_here_and_it_goes_on_and_is_started_again_
     child.wait()
     tracker.prepare()
     assert process_of(tracker) != child
+
+
+def test_a_process_that_is_stopped_is_ended_and_another_started(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = Tracker(store.tracking_uri, "tfbench", store)
+    tracker.prepare()
+    child = process_of(tracker)
+    child.suspend()
+    monkeypatch.setattr(tracker._child.patience, "seconds", 1.0)
+    with pytest.raises(TrackingError, match=r"had not computed for 1 s and was ended with exit"):
+        tracker.prepare()
+    assert not child.is_running()
+    tracker.prepare()
+
+
+def test_nothing_is_sent_for_ever_to_a_process_that_is_stopped(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_module, "STILL_SECONDS", 2.0)
+    tracker = Tracker(store.tracking_uri, "tfbench", store)
+    tracker.begin("prepare")
+    process_of(tracker).suspend()
+    answer = tracker.begin("follow", "x" * 2**22)
+    with pytest.raises(TrackingError, match="ended with exit code -9"):
+        answer.result()
 
 
 @pytest.mark.parametrize("is_killed", [True, False])

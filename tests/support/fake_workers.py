@@ -47,10 +47,12 @@ def main() -> None:
         if not os.read(0, 1):
             sys.exit(130)
         write("started")
+        if fate in ("unwatch", "unwatch and wait"):
+            os.kill(os.getppid(), signal.SIGSTOP)
         for step in range(1, 6):
             write("spans", spans=[[1, step, step, 0.01]])
             _follow_parent(STEP_SECONDS)
-        while fate == "wait":
+        while fate.endswith("wait"):
             _follow_parent(STEP_SECONDS)
         if fate == "fail":
             write(

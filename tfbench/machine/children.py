@@ -1,7 +1,10 @@
-"""Starts all Python processes of tfbench so that they run installed code only.
+"""Starts all Python processes of tfbench so that they run installed code only, and ends them.
 
 Python puts the current folder in front of what it imports for `-m`; a json.py that lies there would
 be executed.
+
+No process is waited for without a deadline: one that answers a question at once has
+`ANSWER_SECONDS`, one that works has `Patience`, one that was killed has `END_SECONDS`.
 """
 
 import ctypes
@@ -9,8 +12,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import IO
+from pathlib import Path
+from typing import IO, Protocol
+
+ANSWER_SECONDS = 10.0  # for what takes no work: a fork, or how a process ended
+STILL_SECONDS = 60.0  # without any computing, as a process that hangs or is stopped
+END_SECONDS = 10.0  # after SIGKILL: only a driver or a file system holds a process for longer
 
 # Lets the kernel send SIGTERM when the parent ends, however it does (prctl, PR_SET_PDEATHSIG), and
 # becomes the command, unless the parent has ended by then.
@@ -88,6 +97,74 @@ def ask_child(
         env=environment_with(settings),
         check=False,
     )
+
+
+class Patience:
+    """How long a process is waited for that has work to do: for as long as it computes.
+
+    Args:
+        pid: Of the process.
+        seconds: That it may go without computing.
+    """
+
+    def __init__(self, pid: int, seconds: float = STILL_SECONDS) -> None:
+        self.seconds = seconds
+        self._pid = pid
+        self.renew()
+
+    def renew(self) -> None:
+        """Begins to wait anew, as for another piece of work."""
+        self._since = time.monotonic()
+        self._computed = _read_processor_time(self._pid)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has not computed for so long."""
+        if _read_processor_time(self._pid) != self._computed:
+            self.renew()
+        return time.monotonic() - self._since > self.seconds
+
+
+def _read_processor_time(pid: int) -> int:
+    """Returns what a process has computed, in ticks of the system's clock; 0 once it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    fields = status.rpartition(")")[2].split()
+    user, system = fields[11:13]
+    return int(user) + int(system)
+
+
+class Child(Protocol):
+    """A process as `subprocess.Popen` has one."""
+
+    returncode: int | None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end, and returns its exit code."""
+
+    def kill(self) -> None:
+        """Sends SIGKILL."""
+
+
+def end(process: Child, grace_seconds: float = 0.0) -> int:
+    """Ends a process, and returns its exit code.
+
+    Args:
+        process: Any that was started here.
+        grace_seconds: Within which it may end by itself.
+    """
+    try:
+        return process.wait(grace_seconds)
+    # Ctrl-C may come at the end of a command that is done.
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.kill()
+    try:
+        return process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:  # it ends once the system lets it, and computes no more
+        process.returncode = -int(signal.SIGKILL)
+        return process.returncode
 
 
 def environment_with(

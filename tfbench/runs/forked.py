@@ -14,6 +14,7 @@ from typing import IO
 
 from tfbench.errors import MeasurementError, RecipeError
 from tfbench.machine import children
+from tfbench.machine.children import ANSWER_SECONDS, Patience
 from tfbench.machine.gpus import read_gpus
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import round_of
@@ -22,7 +23,6 @@ from tfbench.tags import TRIAL_TAG
 START_VARIABLE = "TFBENCH_START"
 _STARTS = ("own", "prepared")  # "own": every run is a process of its own, as a single run is
 _WAIT_SECONDS = 0.1  # between looks at whether anyone still waits
-_ANSWER_SECONDS = 10.0  # that a fork takes at most
 _ANSWER_BYTES = 2**12
 _ROOM = " " * 1000  # in its command line, where a measuring process writes its own
 
@@ -48,7 +48,7 @@ class Forker:
         self.shown_reasons: set[str] = set()  # why runs are not forked
         self._turn: object = None
         self._links: dict[tuple[str, bool], socket.socket | None] = {}
-        self._ends: list[Callable[[], object]] = []
+        self._ends: dict[tuple[str, bool], Callable[[], object]] = {}
 
     def prepare(
         self, request: RunRequest, settings: Mapping[str, str | None], is_over: Callable[[], object]
@@ -82,13 +82,14 @@ class Forker:
         link = self._links.get(imported)
         has_ended = link is not None and is_readable(link)  # nothing but its end comes from it
         if has_ended or imported not in self._links:
+            self._links[imported] = None
             link = self._prepare(imported, settings, is_over)
             self._links[imported] = link
         return link
 
     def close(self) -> None:
         """Ends the prepared processes; what they have forked goes on."""
-        for end in self._ends:
+        for end in self._ends.values():
             end()
         self._ends.clear()
         self._links.clear()
@@ -101,13 +102,26 @@ class Forker:
     ) -> socket.socket | None:
         """Starts a prepared process, and waits until it is ready; None if it fails.
 
-        A process of its own will then show why.
+        A process of its own will then show why. One from before is ended.
+
+        Raises:
+            MeasurementError: It hangs.
         """
+        if earlier := self._ends.get(imported):
+            earlier()
         process, link = start_prepared(imported, settings)
-        self._ends.append(weakref.finalize(self, _end_prepared, link, process))
-        while not is_readable(link, _WAIT_SECONDS):
+        end = weakref.finalize(self, _end_prepared, link, process)
+        self._ends[imported] = end
+        patience = Patience(process.pid)
+        while not is_readable(link, seconds=_WAIT_SECONDS):
             if is_over():
                 return None
+            if patience.is_over:
+                end()
+                raise MeasurementError(
+                    f"the prepared process has not computed for {patience.seconds:.0f} s (hung, or"
+                    " stopped by SIGSTOP), and was killed"
+                )
         return link if link.recv(_ANSWER_BYTES) else None
 
 
@@ -145,19 +159,22 @@ def start_prepared(
 
 def _end_prepared(link: socket.socket, process: "subprocess.Popen[bytes]") -> None:
     link.close()
-    process.kill()
-    process.wait()
+    children.end(process)
 
 
-def is_readable(file: socket.socket | int, seconds: float | None = 0.0) -> bool:
-    """Says whether there is something to read, and waits at most `seconds`; None: for ever."""
+def is_readable(*files: socket.socket | int, seconds: float | None = 0.0) -> bool:
+    """Says whether a file has something to read; it waits at most `seconds`; None: for ever."""
     poll = select.poll()
-    poll.register(file, select.POLLIN)
+    for file in files:
+        poll.register(file, select.POLLIN)
     return bool(poll.poll(None if seconds is None else seconds * 1000))
 
 
 class Forked:
-    """A forked process, as `subprocess.Popen` has one that it started."""
+    """A forked process, as `subprocess.Popen` has one that it started.
+
+    Another process watches it, which alone can say how it ended.
+    """
 
     def __init__(
         self, link: socket.socket, path: Path, output: IO[bytes], environment: Mapping[str, str]
@@ -174,10 +191,12 @@ class Forked:
             MeasurementError: It cannot be forked.
         """
         self.returncode: int | None = None
+        self.problem = ""  # why its end is not known
         with contextlib.ExitStack() as undone:
             self._answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             undone.callback(self._answers.close)
-            self._answers.settimeout(_ANSWER_SECONDS)
+            self._answers.settimeout(ANSWER_SECONDS)
+            link.settimeout(ANSWER_SECONDS)
             inside, outside = os.pipe()
             self.stdin = undone.enter_context(os.fdopen(outside, "wb"))
             message = json.dumps(
@@ -192,8 +211,10 @@ class Forked:
                     socket.send_fds(
                         link, [message.encode()], [theirs.fileno(), inside, output.fileno()]
                     )
-                answer, files, _, _ = socket.recv_fds(self._answers, _ANSWER_BYTES, 1)
+                answer, files, _, _ = socket.recv_fds(self._answers, _ANSWER_BYTES, 2)
             except OSError as error:
+                with contextlib.suppress(OSError):
+                    link.shutdown(socket.SHUT_RDWR)  # as its end would look; it is not asked again
                 raise MeasurementError(f"the prepared process does not answer: {error}") from error
             finally:
                 os.close(inside)
@@ -201,36 +222,60 @@ class Forked:
             if not files:
                 raise MeasurementError(report.get("problem", "the prepared process has ended"))
             self.pid = report["pid"]
-            self._pidfd = files[0]
+            self._pidfd, self._watcher = files
             undone.pop_all()
 
     def poll(self) -> int | None:
         """Returns the exit code; None while it runs."""
-        if self.returncode is None and is_readable(self._answers):
-            answer = self._answers.recv(_ANSWER_BYTES)
-            if answer:
-                self.returncode = json.loads(answer)["returncode"]
-            else:  # what watched it was killed, so that nobody would know how it ends
-                self._signal(signal.SIGKILL)
-                is_readable(self._pidfd, None)
-                self.returncode = -signal.SIGKILL
-            self._answers.close()
-            os.close(self._pidfd)
+        if self.returncode is None and is_readable(self._answers, self._pidfd):
+            self._take_answer()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
         """Sends a signal, unless it has ended."""
         if self.poll() is None:
-            self._signal(number)
+            _signal(self._pidfd, number)
 
-    def wait(self) -> int:
-        """Waits for its end."""
+    def kill(self) -> None:
+        """Sends SIGKILL, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end, `timeout` seconds at most.
+
+        Raises:
+            subprocess.TimeoutExpired: It goes on.
+        """
+        if self.poll() is None:
+            is_readable(self._answers, self._pidfd, seconds=timeout)
         returncode = self.poll()
-        while returncode is None:
-            is_readable(self._answers, None)
-            returncode = self.poll()
+        if returncode is None:
+            raise subprocess.TimeoutExpired(children.FORKS_MODULE, timeout or 0.0)
         return returncode
 
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, number)
+    def _take_answer(self) -> None:
+        """Reads how it ended.
+
+        Where nobody can say so any more, neither it nor what watched it goes on.
+        """
+        answer = b""
+        if is_readable(self._answers, seconds=ANSWER_SECONDS):
+            answer = self._answers.recv(_ANSWER_BYTES)
+        if answer:
+            self.returncode = json.loads(answer)["returncode"]
+        else:
+            self.problem = (
+                "the process that watched the measuring process was killed, or stopped by SIGSTOP"
+            )
+            for pidfd in (self._watcher, self._pidfd):
+                _signal(pidfd, signal.SIGKILL)
+            is_readable(self._pidfd, seconds=children.END_SECONDS)
+            self.returncode = -signal.SIGKILL
+        self._answers.close()
+        for pidfd in (self._watcher, self._pidfd):
+            os.close(pidfd)
+
+
+def _signal(pidfd: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, number)

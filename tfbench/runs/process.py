@@ -49,9 +49,6 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
     once the pipe to its standard input is closed, however the parent ends.
     """
 
-    # Why the run cannot go on although its process may. Of one process, its end says all.
-    fault: RunExit | None = None
-
     def __init__(
         self,
         request: RunRequest,
@@ -100,6 +97,12 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         return returncode
 
     @property
+    def fault(self) -> RunExit | None:
+        """Why the run cannot go on, where neither the journal nor the exit code says it."""
+        problem = self._process.problem if isinstance(self._process, Forked) else ""
+        return RunExit(status="KILLED", reason=problem) if problem else None
+
+    @property
     def age_seconds(self) -> float:
         """From before its start until now."""
         return (time.perf_counter_ns() - self._launched_ns) * 1e-9
@@ -123,7 +126,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         if self._pidfd is None:
             time.sleep(seconds)
         else:
-            is_readable(self._pidfd, seconds)
+            is_readable(self._pidfd, seconds=seconds)
 
     def read(self) -> list[Record]:
         """Returns what was added to the journal since the last call."""
@@ -146,11 +149,11 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
 
     def kill(self) -> None:
         """Ends the process now, if it still runs."""
-        self._process.send_signal(signal.SIGKILL)
+        self._process.kill()
         if self._process.stdin:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
-        self._process.wait()
+        children.end(self._process)
 
     def stderr_tail(self) -> str:
         """Returns the last lines that the process, or the libraries in it, complained with."""

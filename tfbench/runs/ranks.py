@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tfbench.errors import RecipeError
+from tfbench.machine.children import ANSWER_SECONDS
 from tfbench.recipe.sections import Recipe
 from tfbench.records.placement import WorkerRank
 from tfbench.wording import shorten
@@ -246,9 +247,13 @@ def _list_hosts(nodes: str) -> list[str]:
         return [nodes]
     try:
         done = subprocess.run(
-            ["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True
+            ["scontrol", "show", "hostnames", nodes],
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
+            check=True,
         )
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         why = getattr(error, "stderr", None) or error
         raise RecipeError(
             f"Slurm's nodes {shorten(nodes)}: `scontrol show hostnames` does not list them:"

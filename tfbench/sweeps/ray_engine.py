@@ -240,11 +240,8 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, s
                 time.sleep(0.5)  # a cancellation by Ray interrupts no system call
         except KeyboardInterrupt:
             command.terminate()
-            with contextlib.suppress(Exception):
-                command.wait(_STOP_SECONDS)
         finally:
-            command.kill()
-        exit_code = command.wait()
+            exit_code = children.end(command, _STOP_SECONDS)
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
     journals = [path.read_bytes() for path in (folder / DEFAULT_STORE / "journals").glob("*.jsonl")]

@@ -162,11 +162,7 @@ def _wait_until_it_answers(
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """Ends the server, which is one process: see `_serve_here`."""
     process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    children.end(process, STOP_SECONDS)
 
 
 def _serve_here(command: list[str], *, extra_env: Mapping[str, str], **_: object) -> object:

@@ -6,20 +6,25 @@ MLflow is imported in a process of its own, since that takes seconds.
 import collections
 import dataclasses
 import multiprocessing
-import subprocess
+import os
+import socket
+import struct
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from tfbench.errors import SilentServerError, TrackingError
 from tfbench.machine import children
+from tfbench.machine.children import STILL_SECONDS, Patience
 from tfbench.records.run import TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.plot import Plot
 from tfbench.store.store import Store
-from tfbench.tracking.address import require_address
+from tfbench.tracking.address import is_server, require_address
+from tfbench.tracking.mlflow_calls import find_patience
 from tfbench.wording import without_secrets
 
 REST_SECONDS = 300.0  # after a server was silent, until it is asked again
@@ -112,11 +117,16 @@ class Tracker:
                 self._lose()
                 self._child = _Child(self._place)
                 weakref.finalize(self, self._child.end)
+        except TrackingError as error:
+            answer.set_exception(error)
+            return answer
         except OSError as error:
             answer.set_exception(
                 TrackingError(f"MLflow's process cannot be started: {error}. {self._recover}")
             )
             return answer
+        if not self._child.pending:
+            self._child.patience.renew()
         self._child.pending.append(answer)
         try:
             self._child.connection.send((method, arguments))
@@ -143,6 +153,8 @@ class Tracker:
             return
         try:
             if not child.connection.poll(seconds):
+                if child.pending and child.patience.is_over:
+                    self._lose(f"had not computed for {child.patience.seconds:.0f} s and was ended")
                 return
             is_good, value = child.connection.recv()
         except (EOFError, OSError):
@@ -155,15 +167,15 @@ class Tracker:
             self._silence = time.monotonic() + REST_SECONDS, value
         child.pending.popleft().set_exception(value)
 
-    def _lose(self) -> None:
-        """Gives up the process, if there is one, and all requests to it."""
+    def _lose(self, how: str = "ended") -> None:
+        """Gives up the process, if there is one, and all requests to it; `how` says what it did."""
         child = self._child
         self._child = None
         if child is None:
             return
         code = child.end()
         gone = TrackingError(
-            f"MLflow's process ended with exit code {code} before it had answered. {self._recover}"
+            f"MLflow's process {how} with exit code {code} before it had answered. {self._recover}"
         )
         if self._silence and time.monotonic() < self._silence[0]:  # of which it ended
             gone = self._silence[1]
@@ -175,16 +187,31 @@ MakeTracker = Callable[[str, str], Tracker]  # from a tracking URI and an experi
 
 
 class _Child:
-    """MLflow's process, and the requests that it has not answered."""
+    """MLflow's process, and the requests that it has not answered.
 
-    def __init__(self, place: tuple[Any, ...]) -> None:
+    It gives up a silent server by itself, before it is given up.
+
+    Args:
+        place: The tracking URI, the experiment, and the root of the store.
+
+    Raises:
+        TrackingError: How long MLflow waits for a server is no number.
+        OSError: It cannot be started.
+    """
+
+    def __init__(self, place: tuple[str, str, Path]) -> None:
         self.pending = collections.deque[Future[Any]]()
+        still_seconds = STILL_SECONDS
+        if is_server(place[0]):
+            still_seconds += 2 * find_patience()
         self.connection, its_own = multiprocessing.Pipe()
+        _limit_sending(self.connection.fileno(), still_seconds)
         with its_own:
             number = its_own.fileno()
             self.process = children.start(
                 "tfbench.tracking.mlflow_tracker", [str(number)], output=2, pass_fds=[number]
             )
+        self.patience = Patience(self.process.pid, still_seconds)
         self.connection.send(place)
 
     def end(self) -> int:
@@ -195,12 +222,13 @@ class _Child:
         if self.pending:
             self.process.kill()  # nothing else ends every call of a server
         self.connection.close()
-        try:
-            return self.process.wait(STOP_SECONDS)
-        # Ctrl-C may come at the end of a command that is done.
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            self.process.kill()
-            return self.process.wait()
+        return children.end(self.process, STOP_SECONDS)
+
+
+def _limit_sending(file: int, seconds: float) -> None:
+    """Makes it an error to send what nobody reads for some seconds."""
+    with socket.socket(fileno=os.dup(file)) as link:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(seconds), 0))
 
 
 def describe_recovery(tracking_uri: str, store: Store) -> str:

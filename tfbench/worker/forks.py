@@ -76,7 +76,9 @@ def _watch(report: socket.socket, request: dict[str, Any], streams: list[int]) -
     for stream in streams:
         os.close(stream)
     pidfd = os.pidfd_open(pid)
-    socket.send_fds(report, [json.dumps({"pid": pid}).encode()], [pidfd])
+    own_pidfd = os.pidfd_open(os.getpid())
+    socket.send_fds(report, [json.dumps({"pid": pid}).encode()], [pidfd, own_pidfd])
+    os.close(own_pidfd)
     poll = select.poll()
     for file in (pidfd, report.fileno()):
         poll.register(file, select.POLLIN)

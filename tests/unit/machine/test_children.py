@@ -1,8 +1,11 @@
 """Processes that tfbench starts, from a folder in which somebody left modules of Python's names."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -74,3 +77,51 @@ def test_a_child_ends_with_a_parent_that_is_killed(in_tmp_path: Path) -> None:
         parent.kill()
     _, alive = psutil.wait_procs([child], timeout=60)
     assert alive == []
+
+
+@pytest.fixture
+def sleeper() -> "Iterator[subprocess.Popen[bytes]]":
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("grace_seconds", [0.0, 0.2])
+def test_a_process_that_is_stopped_is_ended(
+    sleeper: "subprocess.Popen[bytes]", grace_seconds: float
+) -> None:
+    sleeper.send_signal(signal.SIGSTOP)
+    assert children.end(sleeper, grace_seconds) == -signal.SIGKILL
+
+
+def test_a_process_that_ends_by_itself_is_not_killed(
+    sleeper: "subprocess.Popen[bytes]",
+) -> None:
+    sleeper.terminate()
+    assert children.end(sleeper, 60.0) == -signal.SIGTERM
+
+
+def test_a_process_that_the_system_does_not_let_go_is_taken_for_ended(
+    sleeper: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "END_SECONDS", 0.1)
+    monkeypatch.setattr(sleeper, "kill", lambda: None)
+    assert children.end(sleeper) == sleeper.returncode == -signal.SIGKILL
+    monkeypatch.undo()
+    sleeper.returncode = None  # what the fixture ends
+
+
+def test_patience_lasts_for_as_long_as_a_process_computes() -> None:
+    code = "import sys\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        patience = children.Patience(process.pid, seconds=0.3)
+        deadline = time.monotonic() + 1.5
+        while time.monotonic() < deadline:
+            assert not patience.is_over
+            time.sleep(0.1)
+        process.send_signal(signal.SIGSTOP)
+        while not patience.is_over:
+            time.sleep(0.1)
+        patience.renew()
+        assert not patience.is_over
+        process.kill()

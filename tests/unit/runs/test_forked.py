@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,12 +18,18 @@ import pytest
 
 import fake_forks
 from builders import build_recipe, build_request
+from fake_workers import wait_for
+from groups import RUN, start_fakes
 from runs import wait_for_the_end_of, wait_until
 from tfbench.errors import MeasurementError, RecipeError
 from tfbench.machine import children
+from tfbench.machine.children import Patience
 from tfbench.records.machine import Gpu
-from tfbench.runs import forked
+from tfbench.records.observer import Observer
+from tfbench.runs import forked, session
 from tfbench.runs.forked import START_VARIABLE, Forked, Forker
+from tfbench.runs.run import Run
+from tfbench.store.store import Store, TrackingState
 from tfbench.tags import GROUP_TAG, ROUND_TAG, SWEEP_TAG, TRIAL_TAG
 
 Fork = Callable[..., Forked]
@@ -150,6 +157,74 @@ def test_it_does_not_outlive_the_one_who_watches_it(fork: Fork) -> None:
     process.parent().kill()
     assert one.wait() == -signal.SIGKILL
     wait_for_the_end_of(process)
+
+
+@pytest.fixture
+def measure_forked(
+    forker: Forker, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Run]:
+    """Makes a run whose forked process has a fate."""
+    meet = start_fakes(monkeypatch, tmp_path)
+    monkeypatch.setattr(forked, "ANSWER_SECONDS", 0.5)
+
+    def measure(fate: str) -> Run:
+        meet(w0=fate)
+        state = TrackingState(tracking_uri=store.tracking_uri, experiment="test")
+        request = build_request(run_id=RUN, tags=ROUND_1)
+        return session.execute_run(request, state, store, None, Observer(), forker=forker)
+
+    return measure
+
+
+UNWATCHED = "the process that watched the measuring process was killed, or stopped by SIGSTOP"
+
+
+def test_a_run_is_over_although_the_process_that_watched_it_is_stopped(
+    measure_forked: Callable[[str], Run],
+) -> None:
+    run = measure_forked("unwatch")
+    assert run.result.status == "FINISHED"
+    assert len(run.result.spans) == 5
+    assert any(UNWATCHED in note for note in run.result.notes)
+
+
+def test_ctrl_c_ends_a_run_whose_watching_process_is_stopped(
+    measure_forked: Callable[[str], Run], store: Store
+) -> None:
+    def stop() -> None:
+        wait_for(store.journal_path(RUN), "spans")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=stop, daemon=True).start()
+    run = measure_forked("unwatch and wait")
+    assert (run.result.status, run.was_interrupted) == ("KILLED", True)
+    assert run.result.exit and run.result.exit.reason == "interrupted by SIGINT"
+
+
+def test_a_prepared_process_that_is_stopped_is_ended_and_another_takes_its_place(
+    fork: Fork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forked, "ANSWER_SECONDS", 0.5)
+    one = fork(FOLLOW)
+    first = prepared_by(one)
+    first.suspend()
+    with pytest.raises(MeasurementError, match="the prepared process does not answer"):
+        fork(FOLLOW)
+    other = fork(FOLLOW)
+    assert prepared_by(other) != first
+    assert not first.is_running()
+    assert one.poll() is None
+
+
+def test_a_prepared_process_that_never_gets_ready_is_given_up(
+    forker: Forker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Patience.__init__, "__defaults__", (0.5,))
+    monkeypatch.setenv(fake_forks.STOPS, "1")
+    with pytest.raises(MeasurementError, match="has not computed for"):
+        prepare(forker)
+    assert [one for one in psutil.Process().children() if "fake_forks" in one.cmdline()] == []
+    assert prepare(forker) is None
 
 
 def test_each_round_and_each_backend_has_a_prepared_process_of_its_own(forker: Forker) -> None:

@@ -52,8 +52,13 @@ class SilentChildren:
 
         connection = SimpleNamespace(poll=poll, recv=lambda: self.answer, send=send)
         process = SimpleNamespace(poll=lambda: None)
+        patience = SimpleNamespace(renew=lambda: None, is_over=False)
         return SimpleNamespace(
-            pending=collections.deque(), connection=connection, process=process, end=lambda: -9
+            pending=collections.deque(),
+            connection=connection,
+            process=process,
+            patience=patience,
+            end=lambda: -9,
         )
 
 
