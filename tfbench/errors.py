@@ -64,9 +64,9 @@ class TrackingError(TfbenchError):
 
 
 class SilentServerError(TrackingError):
-    """A tracking server did not answer in time.
+    """A tracking server did not answer in time, or its answer had no end.
 
-    To ask it again at once would take as long again.
+    To ask it again at once would take as much again.
     """
 
 

@@ -6,6 +6,7 @@ An MLflow server that takes calls and never answers costs one wait, whose length
 """
 
 import contextlib
+import gzip
 import signal
 import socket
 import threading
@@ -161,6 +162,35 @@ def test_a_server_that_says_a_little_now_and_then_is_given_up_after_the_whole_ti
         SilentServerError, match=f"MLflow at {uri_of(silent)}: did not answer within 2 s"
     ):
         Tracker(uri_of(silent), "tfbench", store).prepare()
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("", b"0" * 2**20),
+        ("Content-Encoding: gzip\r\n", gzip.compress(b"0" * 2**20)),
+    ],
+)
+def test_a_server_whose_answer_has_no_end_is_given_up_before_it_fills_the_memory(
+    silent: socket.socket, store: Store, monkeypatch: pytest.MonkeyPatch, head: str, body: bytes
+) -> None:
+    sent_bytes = 0
+
+    def flood() -> None:
+        nonlocal sent_bytes
+        connection, _ = silent.accept()
+        with connection, contextlib.suppress(OSError):  # once the other end is gone
+            connection.sendall(f"HTTP/1.1 200 OK\r\n{head}\r\n".encode())
+            while True:
+                sent_bytes += connection.send(body)
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
+    threading.Thread(target=flood, daemon=True).start()
+    tracker = Tracker(uri_of(silent), "tfbench", store)
+    told = rf"MLflow at {uri_of(silent)}: its answer took more than 512 MiB of .* is safe in the"
+    with pytest.raises(SilentServerError, match=told):
+        tracker.prepare()
+    assert sent_bytes < 4 * mlflow_calls.MAX_ANSWER_BYTES
 
 
 def count_calls(silent: socket.socket) -> int:

@@ -36,6 +36,7 @@ _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 # without a pause.
 _PATIENCE = {_RETRIES: "1", _TIMEOUT: "10"}
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
+MAX_ANSWER_BYTES = 2**29  # in memory, of a server's answer and what is made of it
 MAX_TWINS = 10  # of a run, that are looked for
 
 
@@ -110,6 +111,14 @@ def silent_server(uri: str, remedy: str) -> SilentServerError:
     return SilentServerError(
         f"MLflow at {without_secrets(uri)}: did not answer within {find_patience():g} s, which "
         f"{_TIMEOUT} sets. {remedy}"
+    )
+
+
+def endless_server(uri: str, remedy: str) -> SilentServerError:
+    """Returns what is wrong with a server whose answer is longer than any of MLflow's."""
+    return SilentServerError(
+        f"MLflow at {without_secrets(uri)}: its answer took more than"
+        f" {MAX_ANSWER_BYTES // 2**20} MiB of memory. {remedy}"
     )
 
 

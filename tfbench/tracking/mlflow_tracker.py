@@ -11,6 +11,7 @@ import functools
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
@@ -18,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.errors import TfbenchError, TrackingError
+from tfbench.errors import SilentServerError, TfbenchError, TrackingError
+from tfbench.machine.usage import read_memory
 from tfbench.records.journal import Replay, read_result, work_folder
 from tfbench.records.json_lines import Follower
 from tfbench.records.run import RunResult, Summary, TrackedRun
@@ -29,8 +31,10 @@ from tfbench.tags import RUN_TAG
 from tfbench.tracking import database, fields, mlflow_sweep
 from tfbench.tracking.address import database_of, is_server, require_address
 from tfbench.tracking.mlflow_calls import (
+    MAX_ANSWER_BYTES,
     create_run,
     end_of,
+    endless_server,
     explained,
     find_patience,
     get_run,
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
 Bounded = Callable[[float], contextlib.AbstractContextManager[object]]
 _BYTES_PER_SECOND = 2**20  # of files, on a slow line
 _SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
+_LOOK_SECONDS = 0.1  # between looks at what a call takes
 _MARGIN = 1.25  # MLflow's own patience ends first, and knows more of what is wrong
 
 
@@ -65,7 +70,8 @@ class MlflowTracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where it is noted which MLflow run stands for which run.
-        bounded: Ends a server's call that lasts so many seconds longer than MLflow's patience.
+        bounded: Ends a server's call that lasts so many seconds longer than MLflow's patience, or
+            whose answer is too long.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked
@@ -317,18 +323,28 @@ def main() -> None:
 
         @contextlib.contextmanager
         def bounded(more: float) -> Iterator[None]:
-            """Ends this process with its call, which a slow server could keep for ever."""
+            """Ends this process with its call, to which a server's answer may have no end."""
+            is_over = threading.Event()
+            latest = time.monotonic() + _MARGIN * find_patience() + more
+            most_bytes = read_memory() + MAX_ANSWER_BYTES
 
-            def give_up() -> None:
-                connection.send((False, silent_server(uri, describe_recovery(uri, Store(root)))))
+            def watch() -> None:
+                remedy = describe_recovery(uri, Store(root))
+                while not is_over.wait(_LOOK_SECONDS):
+                    if time.monotonic() > latest:
+                        give_up(silent_server(uri, remedy))
+                    if read_memory() > most_bytes:
+                        give_up(endless_server(uri, remedy))
+
+            def give_up(error: SilentServerError) -> None:
+                connection.send((False, error))
                 os._exit(1)
 
-            timer = threading.Timer(_MARGIN * find_patience() + more, give_up)
-            timer.start()
+            threading.Thread(target=watch, daemon=True).start()
             try:
                 yield
             finally:
-                timer.cancel()
+                is_over.set()
 
         bound = bounded if is_server(uri) else contextlib.nullcontext
         tracker = MlflowTracker(uri, experiment, Store(root), bound)
