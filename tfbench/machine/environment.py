@@ -21,6 +21,7 @@ from tfbench.machine import gpus
 from tfbench.machine.children import FORKS_MODULE
 from tfbench.machine.kernel import control_group_folders, read_text
 from tfbench.records.machine import Environment
+from tfbench.records.placement import Placement
 
 ROOT = Path("/")
 _CPUS = "sys/devices/system/cpu/cpu[0-9]*"
@@ -143,6 +144,26 @@ def read_memory_limit(root: Path = ROOT) -> int | None:
             if text.isdecimal():  # else "max", or not there
                 limits.append(int(text))
     return min(limits, default=None)
+
+
+def find_memory(environment: Environment, placement: Placement) -> int | None:
+    """Returns how many bytes the weights of a run can take at most, wherever they are.
+
+    That is all memory of the machine that its control groups allow, with what is swapped out, and
+    of its GPUs where they train. None: it is not known, or other machines have a part of it.
+    """
+    memory = environment.memory_bytes
+    if environment.memory_limit_bytes is not None:
+        memory = min(memory, environment.memory_limit_bytes)
+    memory += int(psutil.swap_memory().total)
+    if placement.num_workers > 1:
+        return None
+    if all(device.startswith("cpu") for device in placement.devices):
+        return memory
+    sizes = [gpu.memory_bytes for gpu in environment.gpus]
+    if not sizes or None in sizes:
+        return None
+    return memory + sum(size for size in sizes if size)
 
 
 def read_commit() -> tuple[str | None, bool | None]:

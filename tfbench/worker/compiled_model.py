@@ -2,10 +2,15 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
+import random
 import warnings
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import numpy as np
 
 from tfbench import backends
 from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch, list_arrays, map_arrays
@@ -18,7 +23,7 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.records.run import ModelSummary
 from tfbench.worker import user_code
-from tfbench.worker.initial_weights import drawn_by_numpy
+from tfbench.worker.initial_weights import Budget, drawn_by_numpy
 
 # what Keras's `jit_compile` stands for
 _JIT_COMPILERS = {"xla": "XLA", "inductor": "torch.compile"}
@@ -30,15 +35,30 @@ _PROBABILITIES = (
 )
 
 
-def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = False) -> Any:
+def build_model(
+    config: ModelConfig,
+    spec: DatasetSpec,
+    *,
+    allows_code: bool = False,
+    limit_bytes: int | None = None,
+) -> Any:
     """Builds the model as its own module, or the user's own function, does.
 
     The result is compiled where the user's function compiles it.
 
+    Args:
+        config: The model.
+        spec: The data.
+        allows_code: As of `build_compiled_model`.
+        limit_bytes: As of `build_compiled_model`.
+
     Raises:
-        RecipeError: Its output is not what the data's targets need.
+        RecipeError: Its output is not what the data's targets need, or its weights take more memory
+            than there is.
     """
-    with drawn_by_numpy():
+    count = functools.partial(_count_weight_bytes, config, spec)
+    budget = Budget(config.name, limit_bytes, count)
+    with drawn_by_numpy(budget):
         if registry.is_code(config.name):
             return user_code.build_model(config, spec, allows_code=allows_code)
         module = registry.load("models", config.name)
@@ -53,6 +73,39 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = F
         return model
     _require_output(tuple(model.output_shape[1:]), spec, config.name)
     return model
+
+
+def _count_weight_bytes(config: ModelConfig, spec: DatasetSpec) -> int | None:
+    """Counts by building the model once more, of which no weight is made.
+
+    That is done in a thread, since each has its own names of layers and the like in Keras.
+
+    Returns:
+        None of a network of the user's, and where Keras needs a weight's values to build it.
+    """
+    import keras
+
+    if registry.is_code(config.name) or config.name == "keras_file":
+        return None
+    policy = keras.config.dtype_policy()
+
+    def count() -> int:
+        keras.config.set_dtype_policy(policy)
+        with keras.StatelessScope(initialize_variables=False):
+            model = build_model(config, spec, limit_bytes=0)
+        sizes = [
+            math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in model.weights
+        ]
+        return sum(sizes)
+
+    seeds = random.getstate()  # Keras draws a layer's seed from Python's own numbers
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(count).result()
+    except Exception:  # of whatever a layer does with values that are not there
+        return None
+    finally:
+        random.setstate(seeds)
 
 
 def _require_output(shape: tuple[int | None, ...], spec: DatasetSpec, name: str) -> None:
@@ -86,6 +139,7 @@ def build_compiled_model(
     allows_code: bool = False,
     splits: Splits | None = None,
     given: Collection[str] = (),
+    limit_bytes: int | None = None,
 ) -> Any:
     """Builds and compiles the model; to be called in the strategy's scope.
 
@@ -103,9 +157,10 @@ def build_compiled_model(
         splits: The data itself, from whose shapes a network that comes compiled makes its
             variables.
         given: Keys of the recipe that somebody asked for.
+        limit_bytes: More than that no weights can take; None: not known.
 
     Raises:
-        RecipeError: The optimizer's groups do not fit the model.
+        RecipeError: The optimizer's groups do not fit the model, or its weights the memory.
         DeviceError: Keras would not use the compiler that was asked for.
     """
     from tfbench.worker import optimizer
@@ -114,7 +169,7 @@ def build_compiled_model(
     num_replicas = backend.count_replicas()
     replica_batch_size = training.global_batch_size // num_replicas
     spec = dataclasses.replace(spec, per_replica_batch_size=replica_batch_size)
-    model = build_model(config, spec, allows_code=allows_code)
+    model = build_model(config, spec, allows_code=allows_code, limit_bytes=limit_bytes)
     is_own = registry.is_code(config.name) or config.name in _OWN
     problem = foreign_model.find_second_scaling(model, spec) if is_own else ""
     if problem:

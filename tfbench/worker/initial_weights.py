@@ -1,20 +1,68 @@
 """Initial weights that NumPy draws, the same on every backend for a seed."""
 
 import contextlib
+import math
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tfbench.errors import RecipeError
+
 _TRUNCATED_AT = 2.0  # standard deviations, as in Keras
+_UNCOUNTED_BYTES = 2**30  # of weights that are drawn before all of them are counted
 
 Array = npt.NDArray[Any]
+Draw = Callable[..., Array]  # of a shape, and keywords
+
+
+class Budget:
+    """Rejects a network whose weights cannot be in memory, before they are drawn.
+
+    Args:
+        name: Of the network.
+        limit_bytes: All the memory that there is; None: not known, and nothing is rejected.
+        count: Returns the bytes of all weights without making them; None: it cannot.
+    """
+
+    def __init__(self, name: str, limit_bytes: int | None, count: Callable[[], int | None]) -> None:
+        self._name = name
+        self._limit_bytes = limit_bytes
+        self._count = count
+        self._drawn_bytes = 0
+        self._is_counted = False
+
+    def checked(self, draw: Draw) -> Draw:
+        """Returns a function that draws as another one does what the budget allows."""
+
+        def draw_allowed(shape: Sequence[int], **options: Any) -> Array:
+            dtype = np.dtype(options.get("dtype") or "float32")
+            self._take(math.prod(shape) * dtype.itemsize)
+            return draw(shape, **options)
+
+        return draw_allowed
+
+    def _take(self, num_bytes: int) -> None:
+        """Raises RecipeError if a weight, or all together, are more than there is memory."""
+        self._drawn_bytes += num_bytes
+        if self._drawn_bytes > _UNCOUNTED_BYTES and not self._is_counted:
+            self._is_counted = True
+            self._require(self._count())
+        self._require(num_bytes)
+
+    def _require(self, num_bytes: int | None) -> None:
+        if num_bytes is None or self._limit_bytes is None or num_bytes <= self._limit_bytes:
+            return
+        raise RecipeError(
+            f"model {self._name}: its weights take {num_bytes / 2**30:,.1f} GiB, and this machine"
+            f" has {self._limit_bytes / 2**30:,.1f} GiB of memory in all. Make the network smaller."
+        )
 
 
 @contextlib.contextmanager
-def drawn_by_numpy() -> Iterator[None]:
+def drawn_by_numpy(budget: Budget | None = None) -> Iterator[None]:
     """Lets Keras's random initializers take their numbers from NumPy instead of the backend.
 
     What they make of the numbers, as by the fan-in of a weight, stays Keras's. Weights of a
@@ -25,10 +73,11 @@ def drawn_by_numpy() -> Iterator[None]:
 
     keras_random = random_initializers.random
     keras_ops = random_initializers.ops
+    checked = budget.checked if budget else lambda draw: draw
     random_initializers.random = types.SimpleNamespace(
-        normal=_normal,
-        truncated_normal=_truncated_normal,
-        uniform=_uniform,
+        normal=checked(_normal),
+        truncated_normal=checked(_truncated_normal),
+        uniform=checked(_uniform),
         make_default_seed=keras_random.make_default_seed,
         SeedGenerator=keras_random.SeedGenerator,
     )

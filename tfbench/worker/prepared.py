@@ -17,7 +17,12 @@ from tfbench.backends.profiling import Call
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
 from tfbench.errors import DeviceError, RecipeError, WorkersError
 from tfbench.machine.devices import find_unused_gpu, read_system
-from tfbench.machine.environment import FRAMEWORK_VARIABLES, find_version, list_variables
+from tfbench.machine.environment import (
+    FRAMEWORK_VARIABLES,
+    find_memory,
+    find_version,
+    list_variables,
+)
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_peer_processes, read_memory
 from tfbench.models.structure.identity import digest_of_network
 from tfbench.recipe import conflicts, tables
@@ -161,7 +166,8 @@ def prepare(
     breakdown.switch("model")
     journal.append("stage", name="building the model")
     with resolved.scope(), notices_kept() as notices:
-        model, resolved, digest = _build_model(request, splits, resolved)
+        limit_bytes = find_memory(environment, resolved.placement)
+        model, resolved, digest = _build_model(request, splits, resolved, limit_bytes)
     for notice in notices:
         journal.append("note", text=notice)
     settings = backends.current().read_settings(model, recipe.training)
@@ -253,11 +259,16 @@ def _load_splits(request: RunRequest, journal: Journal) -> Splits:
     return splits
 
 
-def _build_model(request: RunRequest, splits: Splits, resolved: Placed) -> tuple[Any, Placed, str]:
+def _build_model(
+    request: RunRequest, splits: Splits, resolved: Placed, limit_bytes: int | None
+) -> tuple[Any, Placed, str]:
     """Builds and compiles the model.
 
     Returns it with the devices that it is laid out on, and the digest of a network of the user's.
     To be called in the strategy's scope.
+
+    Raises:
+        RecipeError: The model cannot be trained, or its weights take more than `limit_bytes`.
     """
     recipe = request.recipe
     training = recipe.training
@@ -269,6 +280,7 @@ def _build_model(request: RunRequest, splits: Splits, resolved: Placed) -> tuple
         allows_code=request.allows_code,
         splits=splits,
         given=request.overrides,
+        limit_bytes=limit_bytes,
     )
     resolved = backend.lay_out(resolved, recipe.distribution, model)
     if training.data_on_device:

@@ -7,12 +7,15 @@ import platform
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from builders import build_environment, build_placement
 from tfbench.machine import environment
 from tfbench.machine.usage import read_throttled_seconds
+from tfbench.records.machine import Gpu
 
 CPUINFO = (
     "processor\t: 0\nmodel name\t: Example CPU 3000\n\nprocessor\t: 1\nmodel name\t: Example CPU"
@@ -185,3 +188,30 @@ def test_no_hook_or_monitor_of_a_tree_is_run(in_tmp_path: Path) -> None:
     (in_tmp_path / "a.txt").write_text("two\n", encoding="utf-8")
     assert environment.read_commit() == (commit, True)
     assert not (in_tmp_path / "ran").exists()
+
+
+H100 = Gpu(name="H100", memory_bytes=80)
+
+
+@pytest.mark.parametrize(
+    ("machine", "placement", "expected"),
+    [
+        ({}, {}, 105),
+        ({"memory_limit_bytes": 40}, {}, 45),
+        ({"memory_limit_bytes": 400}, {}, 105),
+        ({"gpus": (H100, H100)}, {}, 105),
+        ({"gpus": (H100, H100)}, {"devices": ("gpu:0",)}, 265),
+        # What is not known may be as large as it likes.
+        ({"gpus": (H100, Gpu(name="B200"))}, {"devices": ("gpu:0",)}, None),
+        ({}, {"devices": ("gpu:0",)}, None),
+        ({}, {"num_workers": 2}, None),
+    ],
+)
+def test_weights_can_take_no_more_than_all_memory_and_that_of_gpus_that_train(
+    monkeypatch: pytest.MonkeyPatch, machine: Any, placement: Any, expected: int | None
+) -> None:
+    monkeypatch.setattr("psutil.swap_memory", lambda: SimpleNamespace(total=5))
+    found = environment.find_memory(
+        build_environment(**{"memory_bytes": 100, **machine}), build_placement(**placement)
+    )
+    assert found == expected

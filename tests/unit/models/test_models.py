@@ -1,6 +1,7 @@
 """A model as it is built and compiled for a run: what fits the data, and what was asked for."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.schema import to_plain
-from tfbench.worker.compiled_model import build_compiled_model, build_model
+from tfbench.worker import compiled_model, initial_weights
+from tfbench.worker.compiled_model import build_compiled_model, build_model, count_values
 
 DIGITS = describe_data("mnist")
 WAVE = describe_data("sine")
@@ -87,6 +89,44 @@ def test_kernels_start_as_chainers_do_untruncated_and_not_alike() -> None:
     deviation = (1 / 784) ** 0.5
     assert kernel.std() == pytest.approx(deviation, rel=0.01)
     assert np.abs(kernel).max() > 3 * deviation  # a truncated normal ends at two
+
+
+@pytest.mark.parametrize("hidden_units", [(10**6, 10**6), (2000,) * 200])
+def test_weights_that_no_memory_holds_are_rejected_before_they_are_drawn(
+    hidden_units: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(initial_weights, "_UNCOUNTED_BYTES", 2**22)
+    monkeypatch.setattr(initial_weights, "_generator", None)  # draws nothing
+    config = ModelConfig(name="mlp", options={"hidden_units": hidden_units})
+    sizes = [784, *hidden_units, 10]
+    num_weights = sum((before + 1) * after for before, after in itertools.pairwise(sizes))
+    told = f"^model mlp: its weights take {4 * num_weights / 2**30:,.1f} GiB, and this .* 2.0 GiB"
+    with pytest.raises(RecipeError, match=told):
+        build_model(config, DIGITS, limit_bytes=2**31)
+
+
+def test_counting_the_weights_before_changes_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import keras
+
+    config = ModelConfig(name="keras_mnist_cnn", options={})
+    counts = []
+    count = compiled_model._count_weight_bytes
+    monkeypatch.setattr(
+        compiled_model, "_count_weight_bytes", lambda *given: counts.append(count(*given))
+    )
+    built = []
+    for uncounted_bytes in (2**40, 1000):
+        monkeypatch.setattr(initial_weights, "_UNCOUNTED_BYTES", uncounted_bytes)
+        keras.utils.clear_session()
+        keras.utils.set_random_seed(1)
+        built.append(build_model(config, DIGITS, limit_bytes=2**40))
+    usual, counted = built
+    assert counts == [4 * count_values(usual.weights)]
+    assert [weight.path for weight in usual.weights] == [weight.path for weight in counted.weights]
+    for one, other in zip(usual.get_weights(), counted.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("compiler", ["graph", "xla", "eager"])

@@ -65,6 +65,13 @@ def build(code: str, name: str = "nets:build_model", **options: Any) -> Any:
     )
 
 
+def test_a_network_is_made_once_and_rejected_for_a_weight_that_no_memory_holds() -> None:
+    write("nets.py", f"print('made')\n{NET}")
+    config = ModelConfig(name="nets:build_model", options={"width": 10**9})
+    with pytest.raises(RecipeError, match=r"its weights take 14\.9 GiB, and this machine has 1\.0"):
+        compiled_model.build_model(config, SPEC, allows_code=True, limit_bytes=2**30)
+
+
 def load(code: str, name: str = "data:load_splits", **options: Any) -> Splits:
     write("data.py", f"import numpy as np\n{code}")
     config = DatasetConfig(name=name, options=options)
