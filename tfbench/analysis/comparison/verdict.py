@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Row, describe_where
-from tfbench.analysis.comparison.failures import UNKNOWN
 from tfbench.analysis.comparison.equality import Difference, name_differences
+from tfbench.analysis.comparison.failures import UNKNOWN
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
