@@ -7,7 +7,16 @@ SWEEP_TAG = "tfbench.sweep"
 CONFIGURATION_TAG = "tfbench.setting"  # number; named as in older stores
 SETUP_TAG = "tfbench.setup"  # label of the strategy and its devices
 ROUND_TAG = "tfbench.round"  # number, from 1 on
-SERIES_TAGS = (GROUP_TAG, REPEAT_TAG, SETUP_TAG, ROUND_TAG, SWEEP_TAG, CONFIGURATION_TAG)
+SESSION_TAG = "tfbench.session"  # of the command that made it; a sweep that is resumed has several
+SERIES_TAGS = (
+    GROUP_TAG,
+    REPEAT_TAG,
+    SETUP_TAG,
+    ROUND_TAG,
+    SWEEP_TAG,
+    CONFIGURATION_TAG,
+    SESSION_TAG,
+)
 RESUMED_FROM_TAG = "tfbench.resumed_from"  # id of the run that this one continues
 
 # Of `--fast`, which chooses values of [training] by short runs.

@@ -7,8 +7,10 @@ from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
 from tfbench.runs.forked import Forker
+from tfbench.runs.requests import new_id
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.store.store import Store, TrackingState
+from tfbench.tags import SESSION_TAG
 from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.tracker import Tracker
 
@@ -17,12 +19,13 @@ TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own
 
 @dataclasses.dataclass
 class RunMaker:
-    """Makes runs, all kept in one store and tracked in one place."""
+    """Makes the runs of one command, all kept in one store and tracked in one place."""
 
     store: Store
     state: TrackingState  # where they are tracked, or will be once `tfbench recover` is run
     tracker: Tracker | None  # of that place; None: they are kept in the store alone
     forker: Forker = dataclasses.field(default_factory=Forker)
+    session: str = dataclasses.field(default_factory=new_id)
 
     @property
     def server(self) -> str | None:
@@ -36,6 +39,7 @@ class RunMaker:
             TfbenchError: The run was rejected, or stopped before it was ready: nothing is in the
                 store.
         """
+        request = dataclasses.replace(request, tags=request.tags | {SESSION_TAG: self.session})
         try:
             return session.execute_run(
                 request, self.state, self.store, self.tracker, observer, limits, self.forker

@@ -71,7 +71,7 @@ def test_setups_are_compared_on_the_machine_that_most_of_them_ran_on() -> None:
     entries = compared(runs).rows[0].entries
     assert [entry.host for entry in entries.values()] == ["x", "x"]
     assert entries[MIRRORED].speedup is not None
-    assert entries[MIRRORED].speedup.ratio == pytest.approx((200 * 201 * 202) ** (1 / 3) / 100)
+    assert entries[MIRRORED].speedup.ratio == pytest.approx(2.0)  # in the round that they share
 
 
 def test_a_setup_that_ran_elsewhere_alone_keeps_its_speed_and_is_not_comparable() -> None:
@@ -130,16 +130,14 @@ def test_the_scatter_of_one_machine_is_not_that_of_another() -> None:
         "no measurable difference",
         "faster",
     ]
-    assert [speedup and speedup.degrees_of_freedom for speedup in speedups] == [
-        1,
-        2,
-    ]  # of their own rounds
+    degrees = [speedup.degrees_of_freedom for speedup in speedups if speedup]
+    assert degrees == pytest.approx([1, 2])  # of their own rounds
 
 
 def test_where_setups_name_machines_the_drift_of_their_levels_is_told() -> None:
     drift = (
-        "Ratios between machines, not speeds, allow for levels that drift by 3 % from one session"
-        " to the next, which more rounds do not show."
+        "Ratios between sessions (s) allow for levels that drift by 5 % from one session to the"
+        " next, which more rounds do not show."
     )
     runs = of_sweep({ON_A: {"n1": (1.0, 1.1)}, ON_B: {"n2": (2.0, 2.1)}})
     assert drift in find_caveats(compared(runs, ON_A, ON_B, compared=BETWEEN_MACHINES))

@@ -3,12 +3,14 @@
 Rows are network and batch sizes, columns are setups; speed-ups are over one of the setups.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from tfbench.analysis.comparison.blocks import Runs
 from tfbench.analysis.comparison.brief import (
     RunBrief,
     choose_hosts,
@@ -20,13 +22,9 @@ from tfbench.analysis.comparison.brief import (
 )
 from tfbench.analysis.comparison.equality import Differences, Settings, find_unequal_settings
 from tfbench.analysis.comparison.failures import LOST, Failure, MissingRuns
-from tfbench.analysis.comparison.intervals import (
-    Interval,
-    geometric_mean,
-    interval_around,
-    log_interval,
-)
-from tfbench.analysis.comparison.judging import Runs, Speedup, judge_family
+from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
+from tfbench.analysis.comparison.judging import Pair, Speedup, judge_rows
+from tfbench.analysis.comparison.sessions import find_sessions
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import BATCH_KEY, describe_configuration, format_value, round_of
 
@@ -44,7 +42,10 @@ class Entry:
     setup: str
     runs: tuple[RunBrief, ...]
     speed: float | None  # samples per second
-    interval: Interval | None
+    interval: (
+        Interval | None
+    )  # of the speed, by its own runs; None: of one run, or several sessions
+    sessions: tuple[str, ...] = ()  # of each run
     outcome: str = "FINISHED"
     reason: str = ""
     speedup: Speedup | None = None
@@ -59,20 +60,32 @@ class Entry:
 
     @property
     def measured(self) -> Runs:
-        """Its runs, to be judged.
-
-        In rounds of their machine, and with the scatter of other configurations there.
-        """
-        rounds = []
-        for run in self.runs:
-            place = round_of(run.tags)
-            rounds.append((self.host, *place) if place else None)
+        """Its runs, to be judged, with the scatter of other configurations on this machine."""
         return Runs(
             setup=f"{self.setup} on {self.host}",
             speeds=tuple(run.speed or math.nan for run in self.runs),
-            rounds=tuple(rounds),
-            host=self.host,
+            rounds=tuple(round_of(run.tags) for run in self.runs),
+            sessions=self.sessions,
         )
+
+    def by_session(self) -> dict[str, list[float]]:
+        """Returns the speeds of its runs, session by session."""
+        speeds: dict[str, list[float]] = {}
+        for run, session in zip(self.runs, self.sessions, strict=True):
+            speeds.setdefault(session, []).append(run.speed or math.nan)
+        return speeds
+
+    @property
+    def session_speeds(self) -> tuple[float, ...]:
+        """The speed of each session, slowest first; () where they do not differ measurably."""
+        sessions = self.by_session()
+        if len(sessions) < 2:
+            return ()
+        runs = [Runs(setup=name, speeds=tuple(speeds)) for name, speeds in sessions.items()]
+        (speedups,) = judge_rows([runs])
+        if all(speedup.judgement not in ("faster", "slower") for speedup in speedups.values()):
+            return ()
+        return tuple(sorted(map(geometric_mean, sessions.values())))
 
     @property
     def global_batch_size(self) -> int | None:
@@ -124,6 +137,8 @@ class Row:
     num_parameters: int | None
     global_batch_size: int | None  # None: not known, or not the same under every setup
     entries: dict[str, Entry]  # by setup
+    # of every pair of setups that can be compared: the second's speed over the first's
+    speedups: Mapping[tuple[str, str], Speedup] = field(default_factory=dict)
 
     @property
     def has_lost_runs(self) -> bool:
@@ -245,8 +260,9 @@ def compare(
     for failure in failed:
         cells = _cells_of(grid, failure.configuration, setups)
         cells[failure.setup].failures.append(failure)
-    rows = [_make_row(row, base, compared, allows_unequal) for row in grid.values()]
-    _judge(rows, base, allows_unequal)
+    sessions = find_sessions(measured)
+    made = [_make_row(row, base, compared, allows_unequal, sessions) for row in grid.values()]
+    rows = _judge(made, base, compared, allows_unequal)
     on_shared_cores = [names[brief.run_id] for brief in measured if brief.shares_cores]
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
@@ -281,12 +297,18 @@ def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
     return tuple(published)
 
 
-def _make_row(row: _GridRow, baseline: str, compared: Collection[str], allows_unequal: bool) -> Row:
+def _make_row(
+    row: _GridRow,
+    baseline: str,
+    compared: Collection[str],
+    allows_unequal: bool,
+    sessions: Mapping[str, str],
+) -> Row:
     hosts = choose_hosts({setup: cell.runs for setup, cell in row.cells.items()})
     entries = {}
     sizes = []
     for setup, cell in row.cells.items():
-        entries[setup] = _make_entry(setup, cell, hosts[setup], allows_unequal)
+        entries[setup] = _make_entry(setup, cell, hosts[setup], allows_unequal, sessions)
         figures = [brief.metrics.get("num_parameters") for brief in cell.runs]
         sizes += [size for size in figures if size is not None]
     base = entries[baseline].runs if entries else ()
@@ -307,7 +329,9 @@ def _make_row(row: _GridRow, baseline: str, compared: Collection[str], allows_un
     )
 
 
-def _make_entry(setup: str, cell: _Cell, host: str, allows_unequal: bool) -> Entry:
+def _make_entry(
+    setup: str, cell: _Cell, host: str, allows_unequal: bool, sessions: Mapping[str, str]
+) -> Entry:
     here = [brief for brief in cell.runs if host_of(brief) == host]
     outcome = "FINISHED"
     reason = ""
@@ -327,49 +351,54 @@ def _make_entry(setup: str, cell: _Cell, host: str, allows_unequal: bool) -> Ent
         newest = max(here, key=lambda brief: brief.created).equals
         kept = [brief for brief in here if brief.equals == newest]
     speeds = [brief.speed or math.nan for brief in kept]
+    of_runs = tuple(sessions[brief.run_id] for brief in kept)
     return replace(
         entry,
         runs=tuple(kept),
         speed=geometric_mean(speeds),
-        interval=log_interval(speeds),
+        interval=log_interval(speeds) if len(set(of_runs)) == 1 else None,
+        sessions=of_runs,
         left_out=tuple(brief for brief in cell.runs if brief not in kept),
     )
 
 
-def _judge(rows: Sequence[Row], baseline: str, allows_unequal: bool) -> None:
-    """Puts in the speed-ups over the baseline, of all configurations and setups at once."""
-    pairs = {}
-    for index, row in enumerate(rows):
-        for setup, entry in row.entries.items():
-            base = row.entries[baseline]
-            is_comparable = allows_unequal or not entry.unequal
-            if setup != baseline and entry.runs and base.runs and is_comparable:
-                pairs[index, setup] = (base.measured, entry.measured)
-    speedups = judge_family(list(pairs.values()))
-    for (index, setup), speedup in zip(pairs, speedups, strict=True):
-        entries = rows[index].entries
-        entries[setup] = replace(entries[setup], speedup=speedup)
+def _judge(
+    rows: Sequence[Row], baseline: str, compared: Collection[str], allows_unequal: bool
+) -> list[Row]:
+    """Returns the rows with the speed-ups of all pairs of setups, judged as one family."""
+    listed = []
     for row in rows:
-        _share_scatter(row.entries, baseline)
+        entries = row.measured_entries()
+        entries.sort(key=lambda entry: (entry.setup != baseline, entry.setup))
+        listed.append([entry for entry in entries if allows_unequal or not entry.unequal])
+    pairs = [_list_pairs(entries, compared, allows_unequal) for entries in listed]
+    measured = [[entry.measured for entry in entries] for entries in listed]
+    judged = judge_rows(measured, pairs)
+    with_speedups = []
+    for row, entries, of_row in zip(rows, listed, judged, strict=True):
+        speedups = {}
+        changed = dict(row.entries)
+        for (first, second), speedup in of_row.items():
+            setup = entries[second].setup
+            speedups[entries[first].setup, setup] = speedup
+            if entries[first].setup == baseline:
+                changed[setup] = replace(entries[second], speedup=speedup)
+        with_speedups.append(replace(row, entries=changed, speedups=speedups))
+    return with_speedups
 
 
-def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
-    """Sets the intervals of speeds by the scatter that judges their ratios.
-
-    The baseline's is set by the largest scatter.
-    """
-    half_widths = {}
-    of_baseline = []
-    for setup, entry in entries.items():
-        if entry.speedup and entry.speedup.speed_half_widths:
-            base_half_width, half_widths[setup] = entry.speedup.speed_half_widths
-            of_baseline.append(base_half_width)
-    if of_baseline:
-        half_widths[baseline] = max(of_baseline)
-    for setup, half_width in half_widths.items():
-        entry = entries[setup]
-        interval = interval_around(entry.speed or math.nan, half_width, len(entry.runs))
-        entries[setup] = replace(entry, interval=interval)
+def _list_pairs(
+    entries: Sequence[Entry], compared: Collection[str], allows_unequal: bool
+) -> list[Pair]:
+    """Returns the pairs of setups that are alike in what must be equal."""
+    settings = [entry.runs[0].settings for entry in entries]
+    pairs = []
+    for first, second in itertools.combinations(range(len(entries)), 2):
+        if allows_unequal or not find_unequal_settings(
+            settings[first], settings[second], compared=compared
+        ):
+            pairs.append((first, second))
+    return pairs
 
 
 def _row_order(row: Row) -> tuple[float, float, str]:

@@ -1,13 +1,12 @@
 """Which of several setups is the fastest at each configuration, and which to use where."""
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Row
-from tfbench.analysis.comparison.equality import find_unequal_settings
-from tfbench.analysis.comparison.judging import judge_family
 from tfbench.records.sweep import BATCH_KEY, describe_configuration
 from tfbench.wording import join_words
 
@@ -37,54 +36,29 @@ class Ranking(NamedTuple):
 def rank_setups(comparison: Comparison) -> list[Ranking]:
     """Returns for each row which setup is the fastest.
 
-    All pairs of setups are judged as one family, so that the answer is the same whichever setup is
-    the baseline. It never names one that the table does not have faster than the baseline: the
-    pairs of the table are among those judged here.
+    By the same speed-ups as the table's, of all pairs of setups; so the answer is the same
+    whichever setup is the baseline.
     """
-    rivals = [_find_rivals(row, comparison) for row in comparison.rows]
-    beaten = _find_beaten(comparison.rows, rivals)
-    rankings = []
-    for row, setups, slower in zip(comparison.rows, rivals, beaten, strict=True):
-        unbeaten = set(setups) - slower
-        fastest = tuple(setup for setup in row.entries if setup in unbeaten)
-        entries = row.entries.values()
-        is_incomplete = any(not entry.runs and entry.outcome == "MISSING" for entry in entries)
-        is_open = is_incomplete or row.has_lost_runs
-        rankings.append(Ranking(row, () if is_open else fastest))
-    return rankings
+    return [Ranking(row, _find_fastest(row)) for row in comparison.rows]
 
 
-def _find_rivals(row: Row, comparison: Comparison) -> list[str]:
-    """Returns the setups that have a speed; none if they are not comparable.
-
-    A setup that failed is no rival.
-    """
-    entries = row.measured_entries()
-    setups = sorted(entry.setup for entry in entries)  # in one order, whichever is the baseline
-    if any(entry.speedup and entry.unequal for entry in entries):  # compared, as was asked for
-        return setups
-    settings = [row.entries[setup].runs[0].settings for setup in setups]
-    for first, second in itertools.combinations(settings, 2):
-        if find_unequal_settings(first, second, compared=comparison.compared):
-            return []
-    return setups
-
-
-def _find_beaten(rows: Sequence[Row], rivals: Sequence[Sequence[str]]) -> list[set[str]]:
-    """Returns for each row the setups than which another is measurably faster."""
-    places = []
-    pairs = []
-    for index, row in enumerate(rows):
-        for first, second in itertools.combinations(rivals[index], 2):
-            places.append((index, first, second))
-            pairs.append((row.entries[first].measured, row.entries[second].measured))
-    beaten = [set[str]() for _ in rows]
-    for (index, first, second), speedup in zip(places, judge_family(pairs), strict=True):
+def _find_fastest(row: Row) -> tuple[str, ...]:
+    entries = row.entries.values()
+    is_incomplete = any(not entry.runs and entry.outcome == "MISSING" for entry in entries)
+    if is_incomplete or row.has_lost_runs:
+        return ()
+    rivals = [entry.setup for entry in row.measured_entries()]  # a setup that failed is no rival
+    if len(row.speedups) < math.comb(len(rivals), 2):  # some differ in what must be equal
+        return ()
+    beaten = set()
+    for (first, second), speedup in row.speedups.items():
+        if speedup.is_between_sessions:
+            continue
         if speedup.judgement == "faster":
-            beaten[index].add(first)
+            beaten.add(first)
         elif speedup.judgement == "slower":
-            beaten[index].add(second)
-    return beaten
+            beaten.add(second)
+    return tuple(setup for setup in rivals if setup not in beaten)
 
 
 def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> list[str]:
@@ -103,13 +77,22 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> list[str]:
     winners = {ranking.winner for ranking in rankings}
     if not any(winners):
         closest = rankings[0].fastest if len(rankings) == 1 else ()
-        if 1 < len(closest) < num_setups:
+        if 1 < len(closest) < num_setups and _are_judged(rankings[0].row, closest):
             return [f"{join_words([names[setup] for setup in closest])} are too close to call."]
         return []
     if len(winners) == 1:
         where = " everywhere" if len(rankings) > 1 else ""
         return [f"Use {names[rankings[0].winner]}{where}."]
     return _by_network(rankings, names)
+
+
+def _are_judged(row: Row, setups: Sequence[str]) -> bool:
+    """Says whether runs of one session show how much these setups differ."""
+    for pair, speedup in row.speedups.items():
+        is_open = speedup.low is None or speedup.is_between_sessions
+        if is_open and set(setups).issuperset(pair):
+            return False
+    return True
 
 
 def _by_network(rankings: Sequence[Ranking], names: Mapping[str, str]) -> list[str]:

@@ -1,18 +1,19 @@
 """Whether one setup is faster than another: the one rule that every command judges by.
 
-**What is compared.** Logarithms of speeds. Where both setups ran in two or more common rounds, the
-ratio of each of these; otherwise the geometric means of all runs of either. One run against many
-counts as one.
+**What is compared.** Logarithms of speeds: each is setup + block, as in `blocks`, fitted for each
+configuration. All ratios of a configuration come from the one fit, and with those of all others
+they are one family of questions. Tables, rankings and recommendations read them from here, so that
+none contradicts another.
 
-**By which variance.** That of the rounds' ratios, or of either setup's runs, is estimated twice:
-from the runs themselves, and with what the comparison's other configurations show. Since
-configurations scatter unlike each other, those count little: *alone* they fill up to `LEAST`
-degrees of freedom, *together* they count for `MOST_BORROWED` at most. Each lends what its runs show
-without the farthest of them, so that a disturbed run hides no difference elsewhere. Neither
-estimate is less than what the runs themselves show. The interval is Student's t (Welch's where
-either setup has a variance of its own) by whichever is wider, so that it holds for a noisy
-configuration, too. A single run is judged by the other configurations of its setup, and else not at
-all.
+**By which variance.** That of a difference is estimated twice: from the runs themselves, and with
+what other setups and configurations show. Since these scatter unlike each other, they count little:
+*alone* they fill up to `LEAST` degrees of freedom, *together* they count for `MOST_BORROWED` at
+most. Other setups of the configuration count for `MOST_OF_SETUPS` of these, for the less the more
+they scatter than the pair itself, and they narrow no interval. Each configuration lends what its
+rounds show without the farthest of them, so that a disturbed run hides no difference elsewhere.
+Neither estimate is less than what the runs themselves show. The interval is Student's t (Welch's
+where either setup has a variance of its own) by whichever is wider, so that it holds for a noisy
+configuration, too. A single run of a setup shows no scatter: it is not judged.
 
 **How many times.** A comparison over many configurations asks many questions: it calls faster or
 slower what Holm's correction leaves of them by the variance *together*, and what its own interval
@@ -20,9 +21,9 @@ supports. So at most about one comparison of equals in twenty says anything fals
 configurations scatter unlike each other. The interval beside each ratio stays that of the one
 question; where it alone excludes 1, the difference is suggested, and no more.
 
-**Between machines.** Each was measured in a session or a few, and its level drifts from one session
-to the next, which runs of one session do not show. So the ratio of two machines has the variance of
-two levels on top.
+**Between sessions.** The level of a machine drifts from one session to the next, which runs of one
+session do not show. So a ratio of setups without a block in common has the variance of two levels
+on top, and recommends nothing. Two machines are two sessions.
 
 What this costs and finds is simulated in `benchmarks/judging.py`.
 
@@ -35,24 +36,26 @@ equal: Schuirmann, "A comparison of the two one-sided tests procedure and the po
 (1987).
 """
 
+import itertools
 import math
-import statistics
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from tfbench.analysis.comparison.blocks import BlockFit, Difference, Runs
 from tfbench.analysis.comparison.intervals import (
     CONFIDENCE,
+    UNKNOWN,
     VarianceEstimate,
     add_estimates,
-    estimate,
-    estimate_without_farthest,
     holm,
     merge_estimates,
 )
 
 Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
 Finding = Literal[Judgement, "too noisy to tell"]
+Pair = tuple[int, int]  # places of two setups in a row
 
 # An interval from 0.8 to 1.25 is what studies ask for before they call two things equivalent
 # (Schuirmann 1987).
@@ -64,9 +67,13 @@ ALPHA = 1 - CONFIDENCE
 # too rarely.
 MOST_BORROWED = 5.5
 LEAST = 2.75
+# Simulated with setups that scatter by 2, 2 and 10 %: with more, too many such tables are wrong.
+MOST_OF_SETUPS = 3.0
 # By which the level of a machine scatters between sessions: 2 % on a quiet machine, more on a
 # shared one.
-SESSION_SCATTER = 0.03
+SESSION_SCATTER = 0.05
+_KNOWN = 1e9  # degrees of freedom of a variance that is stated, not estimated
+_LEAST_RUNS = 2  # of either setup, for a judgement
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
 
@@ -88,14 +95,14 @@ class Speedup:
     family_p_value: float | None = None
     num_family: int  # comparisons that were judged together
     judgement: Judgement = "not judged"
-    # Half of the intervals of the logarithms of both speeds, by the same scatter as that of the
-    # ratio.
-    speed_half_widths: tuple[float, float] | None = None
+    is_between_sessions: bool = False  # no run of either has a block in common with the other's
 
     @property
     def excludes_one(self) -> bool:
         """Whether the interval of this configuration excludes equal speeds."""
-        return self.p_value is not None and self.p_value <= ALPHA
+        if self.low is None or self.high is None:
+            return False
+        return not self.low <= 1 <= self.high
 
     @property
     def is_suggested(self) -> bool:
@@ -138,63 +145,25 @@ def describe_ratio(speedup: Speedup) -> str:
     return f"{ratio} [{speedup.low:.2f}, {speedup.high:.2f}]"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Runs:
-    """Runs of one setup at one configuration, alike in all but their process.
+class _Question(NamedTuple):
+    """A pair of setups of a row: which, and what the fit gives of it."""
 
-    `speeds` are positive, in any unit, all of the machine `host`. `rounds` says for each run in
-    which round of which sweep it took its turn, None if in none; runs of both setups pair where
-    these are equal.
-    """
-
-    setup: str
-    speeds: tuple[float, ...]
-    rounds: tuple[Hashable, ...] = ()
-    host: str = ""
-
-    def by_round(self) -> dict[Hashable, float]:
-        """Returns the speed in each round; of several runs in one, their geometric mean."""
-        if not self.rounds:
-            return {}
-        speeds: dict[Hashable, list[float]] = {}
-        for speed, place in zip(self.speeds, self.rounds, strict=True):
-            if place is not None:
-                speeds.setdefault(place, []).append(speed)
-        return {place: statistics.geometric_mean(of_round) for place, of_round in speeds.items()}
+    row: int
+    pair: Pair
+    names: frozenset[str]  # of the setups, by which configurations lend each other variances
+    difference: Difference
 
 
-class _Variances(NamedTuple):
-    """A variance by these runs alone, and together with other configurations."""
+class _Errors(NamedTuple):
+    """The variance of a difference by its own configuration, and together with others."""
 
     alone: VarianceEstimate
     together: VarianceEstimate
 
-
-class _Term(NamedTuple):
-    """A part of a variance: an estimate, times a weight."""
-
-    variances: _Variances
-    weight: float
-
-
-_LEVEL_VARIANCE = VarianceEstimate(SESSION_SCATTER**2, 1e9)  # known, not estimated
-_LEVEL = _Term(_Variances(_LEVEL_VARIANCE, _LEVEL_VARIANCE), 1.0)
-
-
-class _Difference(NamedTuple):
-    """The logarithm of a ratio.
-
-    Its variance is the sum of `terms`.
-
-    `sides` are the variances of the logarithms of both speeds, which add up to it within one
-    machine.
-    """
-
-    value: float
-    terms: tuple[_Term, ...]
-    sides: tuple[_Term, _Term]
-    num: int
-    is_paired: bool
+    @property
+    def widest(self) -> VarianceEstimate:
+        """The estimate that gives the wider interval."""
+        return max(self, key=lambda error: error.half_width)
 
 
 def judge_pair(first: Runs, second: Runs) -> Speedup:
@@ -202,70 +171,83 @@ def judge_pair(first: Runs, second: Runs) -> Speedup:
 
     It is the only question asked, so that nothing is corrected for others.
     """
-    return judge_family([(first, second)])[0]
+    return judge_rows([(first, second)])[0][0, 1]
 
 
-def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
-    """Says for each pair how fast its second setup is beside its first; all are asked at once.
+def judge_rows(
+    rows: Sequence[Sequence[Runs]],
+    pairs: Sequence[Collection[Pair]] | None = None,
+    session_scatter: float = SESSION_SCATTER,
+) -> list[dict[Pair, Speedup]]:
+    """Says of each row how fast its setups are beside each other; all is asked at once.
 
     Args:
-        pairs: At least one run of either setup in each. Settings with the same setups lend each
-            other their variance.
+        rows: Of each configuration, the runs of its setups; at least one run of each.
+        pairs: Those that are asked of each row, by the places of both setups; None: all, the first
+            setup being the earlier one.
+        session_scatter: By how much the logarithm of a machine's level scatters between sessions.
     """
-    pools = _Pools(pairs)
-    differences = [
-        _find_difference(index, first, second, pools) for index, (first, second) in enumerate(pairs)
-    ]
-    errors = [_add_terms(difference.terms) for difference in differences]
-    p_values = [
-        _p_value(difference.value, error.together)
-        for difference, error in zip(differences, errors, strict=True)
-    ]
+    questions = []
+    for index, row in enumerate(rows):
+        fit = BlockFit(row)
+        asked = itertools.combinations(range(len(row)), 2) if pairs is None else pairs[index]
+        for first, second in asked:
+            names = frozenset((row[first].setup, row[second].setup))
+            difference = fit.compare(first, second)
+            if min(len(row[first].speeds), len(row[second].speeds)) < _LEAST_RUNS:
+                difference = difference._replace(own=UNKNOWN)
+            questions.append(_Question(index, (first, second), names, difference))
+    errors = _find_errors(questions, session_scatter**2)
+    p_values = []
+    for question, error in zip(questions, errors, strict=True):
+        p_values.append(_p_value(question.difference.value, error.together))
     family = [p_value for p_value in p_values if p_value is not None]
     adjusted = iter(holm(family))
-    speedups = []
-    for difference, error, p_value in zip(differences, errors, p_values, strict=True):
+    judged: list[dict[Pair, Speedup]] = [{} for _ in rows]
+    for question, error, p_value in zip(questions, errors, p_values, strict=True):
         family_p_value = None if p_value is None else next(adjusted)
-        speedups.append(_describe(difference, error, family_p_value, len(family)))
-    return speedups
+        speedup = _describe(question.difference, error, family_p_value, len(family))
+        judged[question.row][question.pair] = speedup
+    return judged
 
 
-class _Pools:
-    """What the configurations of a comparison show of each other.
-
-    How runs of one setup scatter, or ratios of two setups.
-    """
-
-    def __init__(self, pairs: Sequence[tuple[Runs, Runs]]) -> None:
-        # What each member lends: by setup and runs, or by both setups and the index of the pair. So
-        # a baseline that stands beside several setups counts once.
-        self._lent: dict[Hashable, dict[Hashable, VarianceEstimate]] = {}
-        for index, (first, second) in enumerate(pairs):
-            ratios = _ratios(first, second)
-            if len(ratios) >= 2:
-                self._learn((first.setup, second.setup), index, ratios)
-            else:
-                self._learn(first.setup, first, _logs(first))
-                self._learn(second.setup, second, _logs(second))
-
-    def _learn(self, name: Hashable, member: Hashable, values: Sequence[float]) -> None:
-        members = self._lent.setdefault(name, {})
-        members[member] = estimate_without_farthest(values)
-
-    def settle(self, name: Hashable, member: Hashable, own: VarianceEstimate) -> _Variances:
-        """Returns the variances to judge by, of a setup or a pair of setups.
-
-        `own` is of the runs of this member, to which only the others lend.
-        """
-        members = self._lent.get(name, {})
-        lent = merge_estimates([members[other] for other in members if other != member])
+def _find_errors(questions: Sequence[_Question], level_variance: float) -> list[_Errors]:
+    """Returns the variance of each difference, with what other setups and configurations lend."""
+    lent: dict[frozenset[str], dict[int, VarianceEstimate]] = defaultdict(dict)
+    for question in questions:
+        if question.difference.own.degrees_of_freedom:
+            lent[question.names][question.row] = question.difference.lent
+    level = VarianceEstimate(level_variance, _KNOWN)
+    errors = []
+    for question in questions:
+        difference = question.difference
+        rows = lent[question.names]
+        others = merge_estimates([rows[row] for row in rows if row != question.row])
+        own = difference.own
+        if difference.is_between_sessions:
+            others = UNKNOWN
         least = max(0.0, LEAST - own.degrees_of_freedom)
-        return _Variances(_borrow(own, lent, least), _borrow(own, lent, MOST_BORROWED))
+        lent_by_all = merge_estimates([_lend_beside(own, difference.rest), others])
+        alone = [(_borrow(own, others, least), difference.weight)]
+        together = [(_borrow(own, lent_by_all, MOST_BORROWED), difference.weight)]
+        if difference.is_between_sessions:
+            alone.append((level, 2.0))
+            together.append((level, 2.0))
+        errors.append(_Errors(add_estimates(alone), add_estimates(together)))
+    return errors
 
-    def of_runs(self, runs: Runs) -> _Term:
-        """Returns the variance of the mean of one setup's runs."""
-        variances = self.settle(runs.setup, runs, estimate(_logs(runs)))
-        return _Term(variances, 1 / len(runs.speeds))
+
+def _lend_beside(own: VarianceEstimate, rest: VarianceEstimate) -> VarianceEstimate:
+    """Returns what other setups lend a pair: the less, the more they scatter than it does."""
+    lent = _at_most(rest, MOST_OF_SETUPS)
+    if rest.variance <= own.variance:
+        return lent
+    return _at_most(lent, lent.degrees_of_freedom * own.variance / rest.variance)
+
+
+def _at_most(estimate: VarianceEstimate, most: float) -> VarianceEstimate:
+    """Returns an estimate of so many degrees of freedom at most."""
+    return VarianceEstimate(estimate.variance, min(estimate.degrees_of_freedom, most))
 
 
 def _borrow(own: VarianceEstimate, lent: VarianceEstimate, most: float) -> VarianceEstimate:
@@ -273,53 +255,10 @@ def _borrow(own: VarianceEstimate, lent: VarianceEstimate, most: float) -> Varia
 
     It is not less than what the runs themselves show.
     """
-    borrowed = VarianceEstimate(lent.variance, min(lent.degrees_of_freedom, most))
-    merged = merge_estimates([own, borrowed])
+    if not own.degrees_of_freedom:
+        return UNKNOWN
+    merged = merge_estimates([own, _at_most(lent, most)])
     return VarianceEstimate(max(merged.variance, own.variance), merged.degrees_of_freedom)
-
-
-def _find_difference(index: int, first: Runs, second: Runs, pools: _Pools) -> _Difference:
-    ratios = _ratios(first, second)
-    num = len(ratios)
-    are_single = len(first.speeds) == len(second.speeds) == 1
-    if num >= 2 or (num and are_single):
-        variances = pools.settle((first.setup, second.setup), index, estimate(ratios))
-        side = _Term(variances, 0.5 / num)  # what slows both alike is in neither
-        return _Difference(
-            value=statistics.fmean(ratios),
-            terms=(_Term(variances, 1 / num),),
-            sides=(side, side),
-            num=num,
-            is_paired=True,
-        )
-    sides = (pools.of_runs(first), pools.of_runs(second))
-    levels = () if first.host == second.host else (_LEVEL, _LEVEL)
-    return _Difference(
-        value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
-        terms=(*sides, *levels),
-        sides=sides,
-        num=min(len(first.speeds), len(second.speeds)),
-        is_paired=False,
-    )
-
-
-def _add_terms(terms: Sequence[_Term]) -> _Variances:
-    """Returns the variance of a sum."""
-    return _Variances(
-        add_estimates([(term.variances.alone, term.weight) for term in terms]),
-        add_estimates([(term.variances.together, term.weight) for term in terms]),
-    )
-
-
-def _ratios(first: Runs, second: Runs) -> list[float]:
-    """Returns the logarithm of second over first for each round in which both have a run."""
-    before = first.by_round()
-    after = second.by_round()
-    return [math.log(after[place]) - math.log(before[place]) for place in before if place in after]
-
-
-def _logs(runs: Runs) -> list[float]:
-    return [math.log(speed) for speed in runs.speeds]
 
 
 def _p_value(value: float, squared_error: VarianceEstimate) -> float | None:
@@ -340,37 +279,30 @@ def _p_value(value: float, squared_error: VarianceEstimate) -> float | None:
 
 
 def _describe(
-    difference: _Difference, errors: _Variances, adjusted: float | None, num_family: int
+    difference: Difference, errors: _Errors, adjusted: float | None, num_family: int
 ) -> Speedup:
-    value = difference.value
+    value = difference.value if abs(difference.value) > _ROUNDING else 0.0
     speedup = Speedup(
         ratio=math.exp(value),
         num=difference.num,
         is_paired=difference.is_paired,
+        is_between_sessions=difference.is_between_sessions,
         degrees_of_freedom=errors.together.degrees_of_freedom,
         num_family=num_family,
     )
     if adjusted is None:
         return speedup
-    widest = _widest(errors)
+    widest = errors.widest
     p_value = max(_p_value(value, error) or 0.0 for error in errors)
-    family_p_value = max(adjusted, p_value)
-    judgement: Judgement = "no measurable difference"
-    if family_p_value <= ALPHA:
-        judgement = "faster" if value > 0 else "slower"
-    first, second = (_widest(_add_terms([side])) for side in difference.sides)
-    return replace(
+    speedup = replace(
         speedup,
         low=math.exp(value - widest.half_width),
         high=math.exp(value + widest.half_width),
         degrees_of_freedom=widest.degrees_of_freedom,
         p_value=p_value,
-        family_p_value=family_p_value,
-        judgement=judgement,
-        speed_half_widths=(first.half_width, second.half_width),
+        family_p_value=max(adjusted, p_value),
+        judgement="no measurable difference",
     )
-
-
-def _widest(errors: _Variances) -> VarianceEstimate:
-    """Returns the estimate that gives the wider interval."""
-    return max(errors, key=lambda error: error.half_width)
+    if max(adjusted, p_value) > ALPHA or not speedup.excludes_one:
+        return speedup
+    return replace(speedup, judgement="faster" if value > 0 else "slower")

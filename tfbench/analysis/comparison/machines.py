@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tfbench.analysis.comparison.brief import machine_in, machine_of
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
-from tfbench.analysis.comparison.judging import SESSION_SCATTER
 from tfbench.analysis.run.cost import SECONDS_PER_HOUR
 from tfbench.records.energy import EnergyPart
 from tfbench.records.settings import MachineSettings
@@ -109,7 +108,7 @@ def spans_machines(comparison: Comparison) -> bool:
 
 
 def machine_caveats(comparison: Comparison) -> Iterator[str]:
-    """Yields caveats on machines' versions, drifting levels and mixed hosts.
+    """Yields caveats on machines' versions and mixed hosts.
 
     Hosts are mixed where configurations that name none ran on several.
     """
@@ -118,12 +117,6 @@ def machine_caveats(comparison: Comparison) -> Iterator[str]:
         yield (
             "Machines have different versions, which may explain differences in speed:"
             f" {'; '.join(versions)}."
-        )
-    if spans_machines(comparison):
-        yield (
-            "Ratios between machines, not speeds, allow for levels that drift by"
-            f" {100 * SESSION_SCATTER:.0f} % from one session to the next, which more rounds do not"
-            " show."
         )
     hosts: list[str] = []
     for row in comparison.rows:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Literal
 
+from tfbench.analysis.comparison.blocks import Runs
 from tfbench.analysis.comparison.equality import (
     Difference,
     Differences,
@@ -21,7 +22,7 @@ from tfbench.analysis.comparison.equality import (
     settle_records,
 )
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.judging import Runs, Speedup, judge_pair
+from tfbench.analysis.comparison.judging import Speedup, judge_pair
 from tfbench.errors import ComparisonError
 from tfbench.records.run import RunResult
 from tfbench.schema import PositiveNumber, Text, schema

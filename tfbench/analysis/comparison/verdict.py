@@ -9,7 +9,12 @@ from tfbench.analysis.comparison.comparison import Comparison, Row, describe_whe
 from tfbench.analysis.comparison.equality import Difference, name_differences
 from tfbench.analysis.comparison.failures import UNKNOWN
 from tfbench.analysis.comparison.fastest import which_to_use
-from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
+from tfbench.analysis.comparison.judging import (
+    SESSION_SCATTER,
+    Finding,
+    Speedup,
+    describe_ratio,
+)
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.analysis.run.warnings import MIN_HEADROOM
@@ -22,11 +27,12 @@ _TEMPLATES: dict[Finding, str] = {
     "slower": "{setup} {verb} slower than {base}{where}: {ratio}.",
     "no measurable difference": "{setup} and {base} show no measurable difference{where}: {ratio}.",
     "too noisy to tell": "Inconclusive{where}: {setup} may be {open} as fast as {base}.",
-    "not judged": "{setup} {verb} not judged{where} (one run): {ratio}.",
+    "not judged": "{setup} {verb} not judged{where} ({num}): {ratio}.",
 }
 _UNKNOWN = "Inconclusive{where}: the runs vary too much to compare {setup} with {base}."
 _UNKNOWN_ABOVE = 10.0  # times the low end of what may be: a range that tells nothing
 _MORE_RUNS = "Try more rounds (--repeats) or longer runs (--seconds)."
+_ONE_SESSION = "To compare setups without drift, measure them together: tfbench sweep --setup."
 # setups beside the baseline; of more only those have a sentence of which something is not known
 _NUM_DESCRIBED = 2
 _NUM_FAILED = 4  # reasons of failures that have a sentence; the table marks all
@@ -176,7 +182,15 @@ def _describe_finding(
     if finding == "too noisy to tell" and high > _UNKNOWN_ABOVE * low:
         template = _UNKNOWN
     ratio = f"{_ratios(speedups)}{efficiency}"
-    return template.format(**words, where=where, ratio=ratio, open=f"{low:.2f}x to {high:.2f}x")
+    if all(speedup.is_between_sessions for speedup in speedups):
+        ratio += " (between sessions)"
+    return template.format(
+        **words,
+        where=where,
+        ratio=ratio,
+        num="one run" if all(speedup.num == 1 for speedup in speedups) else "too few runs",
+        open=f"{low:.2f}x to {high:.2f}x",
+    )
 
 
 def _describe_hints(hints: Sequence[_Place], name: str, where: str) -> str:
@@ -211,7 +225,9 @@ def _advice(comparison: Comparison) -> Iterator[str]:
     is_going_on = any(entry.outcome in UNKNOWN for entry in entries)
     if is_going_on or spans_machines(comparison):
         return
-    if any(speedup.is_too_noisy or speedup.is_suggested for speedup in speedups):
+    if any(speedup.is_between_sessions for speedup in speedups):
+        yield _ONE_SESSION
+    elif any(speedup.is_too_noisy or speedup.is_suggested for speedup in speedups):
         yield _MORE_RUNS
     elif any(speedup.judgement == "not judged" for speedup in speedups):
         yield "Try --repeats 3."
@@ -274,6 +290,13 @@ def find_caveats(comparison: Comparison) -> Iterator[str]:
             "Backends start from equal weights and batches. They compile steps"
             f" ({'; '.join(dict.fromkeys(compilers))}), load batches and draw dropout each in its"
             " own way."
+        )
+    speedups = [entry.speedup for entry in comparison.all_entries() if entry.speedup]
+    if any(speedup.is_between_sessions for speedup in speedups):
+        yield (
+            "Ratios between sessions (s) allow for levels that drift by"
+            f" {100 * SESSION_SCATTER:.0f} % from one session to the next, which more rounds do not"
+            " show."
         )
     yield from machine_caveats(comparison)
     num_left_out = sum(len(entry.left_out) for entry in comparison.all_entries())

@@ -169,8 +169,9 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
 
     It has the keys of the configuration, and the raw figures.
 
-    "samples_per_second" is the geometric mean over the runs, from "low" to "high" its interval; so
-    for "speedup", which is over the baseline. None: there is none, and "status" and "reason" say
+    "samples_per_second" is the geometric mean over the runs. From "low" to "high" is its interval
+    by these runs; runs of several sessions have none. So for "speedup", which is over the baseline,
+    with the interval of the ratio. None: there is none, and "status" and "reason" say
     why, if something went wrong.
     """
     rows = []
@@ -194,6 +195,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
                 "judgement": getattr(entry.speedup, "judgement", None),
                 "too_noisy": getattr(entry.speedup, "is_too_noisy", None),
                 "suggested": getattr(entry.speedup, "is_suggested", None),
+                "between_sessions": getattr(entry.speedup, "is_between_sessions", None),
                 "reason": reason,
                 "machine": _machine_of(entry),
             }
@@ -220,7 +222,7 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
     rows = []
     for row in comparison.rows:
         entries = [_entry_document(entry) for entry in row.entries.values()]
-        rows.append({**to_document(row, without=("entries",)), "entries": entries})
+        rows.append({**to_document(row, without=("entries", "speedups")), "entries": entries})
     return {
         **to_document(comparison, without=("rows", "references", "machine_settings", "runs")),
         "rows": rows,
@@ -241,16 +243,21 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
         "left_out",
         "host",
         "measured",
+        "sessions",
+        "session_speeds",
         "input_share",
         "transfer_share",
     )
+    runs = []
+    for run, session in zip(entry.runs, entry.sessions, strict=True):
+        runs.append({"id": run.run_id, "session": session, "samples_per_second": run.speed})
     return {
         **to_document(entry, without=hidden),
         "machine": _machine_of(entry),
         "status": status,
         "reason": reason,
         "samples_per_second": entry.speed,
-        "runs": [{"id": run.run_id, "samples_per_second": run.speed} for run in entry.runs],
+        "runs": runs,
         "samples_per_joule": samples_per_joule(entry),
         "energy_parts": list(energy_parts(entry)),
     }
@@ -298,7 +305,7 @@ def comparison_sections(
         caveats += published.sentences
         published = None
     entries = comparison.all_entries()
-    has_signs = any(entry.speedup or entry.interval for entry in entries)
+    has_signs = any(entry.speedup for entry in entries)
     signs = [legend(comparison, is_full=is_full)] if has_signs else []
     sections = [Section("Verdict", tuple(f"- {text}" for text in verdict) or (NO_VERDICT,))]
     if scaling:

@@ -14,11 +14,13 @@ MARKS = {
     "too noisy to tell": "!",
     "suggested": "~",
     "not judged": "?",
+    "between sessions": "s",
 }
+_BETWEEN_SESSIONS = MARKS["between sessions"]
 _WORDS = {
     "too noisy to tell": "inconclusive",
     "suggested": "hint",
-    "not judged": "not judged (one run)",
+    "not judged": "not judged (too few runs)",
 }
 # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _USELESS = 1.0
@@ -32,13 +34,14 @@ def legend(comparison: Comparison, *, is_full: bool = True) -> str:
     """
     compared = [entry for entry in comparison.all_entries() if entry.speedup]
     marks = {mark(entry.speedup) for entry in compared if entry.speedup}
-    figures = "± 95 % CI"
-    if len({entry.setup for entry in compared}) > 1:
-        figures += " (baseline: widest of its comparisons)"
+    if any(entry.speedup and entry.speedup.is_between_sessions for entry in compared):
+        marks.add(_BETWEEN_SESSIONS)
     meanings = [f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks]
-    legend = f"{', '.join([figures, *meanings])}."
+    if any(entry.session_speeds for entry in comparison.all_entries()):
+        meanings.append("to: slowest and fastest session")
+    legend = f"{', '.join(['[95 % CI]', *meanings])}."
     if is_full:
-        return f"Geometric mean of runs {legend}"
+        return f"Geometric means of runs; speed-up {legend}"
     return f"{legend} More: tfbench help results"
 
 
@@ -51,13 +54,13 @@ def outcome_word(entry: Entry) -> str:
 
 
 def speed_text(entry: Entry) -> str:
-    """Returns "12,345 ± 2.1 %", or why there is no speed.
-
-    "(noisy)" where chance could double it.
-    """
+    """Returns "12,345", "9,876 to 12,345" where sessions differ, or why there is no speed."""
     if entry.speed is None:
         return outcome_word(entry)
-    return with_interval(format_speed(entry.speed), entry.interval)
+    sessions = entry.session_speeds
+    if not sessions:
+        return format_speed(entry.speed)
+    return f"{format_speed(sessions[0])} to {format_speed(sessions[-1])}"
 
 
 def with_interval(text: str, interval: Interval | None) -> str:
@@ -72,11 +75,12 @@ def with_interval(text: str, interval: Interval | None) -> str:
 
 
 def speedup_text(entry: Entry) -> str:
-    """Returns "1.62x [1.58, 1.66] +"; "" for the baseline."""
+    """Returns "1.62x [1.58, 1.66] +", "s" after the sign between sessions; "" for the baseline."""
     speedup = entry.speedup
     if speedup is None:
         return "unequal" if entry.unequal else ""
-    return f"{describe_ratio(speedup)} {mark(speedup)}"
+    sessions = _BETWEEN_SESSIONS if speedup.is_between_sessions else ""
+    return f"{describe_ratio(speedup)} {mark(speedup)}{sessions}"
 
 
 def mark(speedup: Speedup) -> str:
