@@ -12,9 +12,8 @@ import itertools
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -23,10 +22,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from builders import build_result
 from sweeps import TWO_SETUPS, build_brief
-from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.blocks import Runs
+from tfbench.analysis.comparison.comparison import Comparison, Row, compare
 from tfbench.analysis.comparison.crossover import Crossover, refine, spread_values
 from tfbench.analysis.comparison.fastest import rank_setups
-from tfbench.analysis.comparison.judging import Runs, judge_family, judge_pair
+from tfbench.analysis.comparison.intervals import log_interval
+from tfbench.analysis.comparison.judging import Pair, Speedup, judge_pair, judge_rows
 from tfbench.analysis.comparison.regression import (
     DEFAULT_FAIL_ABOVE,
     SpeedSample,
@@ -34,6 +35,7 @@ from tfbench.analysis.comparison.regression import (
     make_sample,
 )
 from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.sweep import Setup
 
 BATCH_SIZES = tuple(2**power for power in range(3, 19))
 NUM_ROUNDS = 3
@@ -44,6 +46,7 @@ LEAST_POWER = 0.95
 LEAST_TABLE_POWER = 0.85
 OUTLIER = 0.7  # of the speed of a disturbed run
 EFFECT = 1.2
+FIRST_TWO = (0, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,6 +135,15 @@ def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> 
     yield at_most("A/A sweep: a false turning point", "8.8 %", np.mean(turning), num)
 
 
+def says_different(judged: Sequence[dict[Pair, Speedup]]) -> bool:
+    """Says whether any setup of a table is called faster or slower than another."""
+    return any(
+        speedup.judgement in ("faster", "slower")
+        for of_row in judged
+        for speedup in of_row.values()
+    )
+
+
 def plant_table(
     generator: np.random.Generator,
     spreads: np.ndarray,
@@ -139,10 +151,8 @@ def plant_table(
     effect: float = 1.0,
     outliers: float = 0.0,
     num_rounds: int = NUM_ROUNDS,
-) -> list[Any]:
-    """Judges setups beside the first, at configurations of these spreads.
-
-    Returns the speed-ups, configuration by configuration.
+) -> list[dict[Pair, Speedup]]:
+    """Judges setups beside each other, at configurations of these spreads.
 
     Args:
         generator: Of random numbers.
@@ -164,7 +174,7 @@ def plant_table(
         ]
         for configuration in speeds
     ]
-    return judge_family([(first, other) for first, *others in setups for other in others])
+    return judge_rows(setups)
 
 
 def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
@@ -199,8 +209,8 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
         for _ in range(num):
             spreads = draw()
             found = plant_table(generator, spreads, num_setups, num_rounds=num_rounds)
-            wrong += any(one.judgement in ("faster", "slower") for one in found)
-            held += not found[int(spreads.argmax()) * (num_setups - 1)].excludes_one
+            wrong += says_different(found)
+            held += not found[int(spreads.argmax())][FIRST_TWO].excludes_one
         if num_rounds < NUM_ROUNDS:
             yield Figure(name=f"  {num_rounds} rounds: a false + or -", share=wrong / num, num=num)
             yield Figure(
@@ -273,7 +283,7 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             plant_table(generator, draw(), effect=EFFECT, outliers=outliers, num_rounds=num_rounds)
             for _ in range(num)
         )
-        share = float(np.mean([table[0].judgement == "faster" for table in tables]))
+        share = float(np.mean([table[0][FIRST_TWO].judgement == "faster" for table in tables]))
         what = f"{EFFECT - 1:.0%} at one of {name}"
         if bound:
             yield at_least(what, before, share, num, bound=bound)
@@ -288,20 +298,65 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             plant_table(generator, spreads, effect=effect, num_rounds=num_rounds)
             for _ in range(num)
         )
-        share = float(np.mean([table[0].judgement == "faster" for table in tables]))
+        share = float(np.mean([table[0][FIRST_TWO].judgement == "faster" for table in tables]))
         where = f"one of {num_configurations} configurations"
         what = f"{percent} % at {where} is found, {num_rounds} rounds"
         yield Figure(name=what, share=share, num=num)
     disturbed = (plant_table(generator, np.full(size, spread), outliers=0.1) for _ in range(num))
-    wrong = sum(any(one.judgement in ("faster", "slower") for one in table) for table in disturbed)
+    wrong = sum(says_different(table) for table in disturbed)
     name = "A/A table, one of ten runs 30 % slow: a false + or -"
     yield at_most(name, "2.4 %", wrong / num, num, bound=LARGEST_TABLE_ALARM)
+
+
+def plant_row(
+    generator: np.random.Generator,
+    spreads: Sequence[float],
+    num_rounds: int,
+    effects: Sequence[float] = (),
+    sessions: Sequence[Sequence[int]] = (),
+    drift: float = 0.0,
+) -> list[Runs]:
+    """Makes runs of setups in rounds.
+
+    Args:
+        generator: Of random numbers.
+        spreads: Of each setup.
+        num_rounds: Of each session.
+        effects: Factors of each setup's speed; none: all are equal.
+        sessions: The setups that ran in each; none: all in one.
+        drift: Standard deviation of the logarithm of a session's level.
+    """
+    setups = range(len(spreads))
+    logs: list[list[float]] = [[] for _ in setups]
+    places: list[list[int]] = [[] for _ in setups]
+    for number, present in enumerate(sessions or [list(setups)]):
+        level = generator.normal(0, drift)
+        for setup in present:
+            effect = math.log(effects[setup]) if effects else 0.0
+            own = effect + level + generator.normal(0, spreads[setup], num_rounds)
+            logs[setup] += own.tolist()
+            places[setup] += [number] * num_rounds
+    row = []
+    for setup in setups:
+        num_sessions = len(places[setup]) // num_rounds
+        row.append(
+            Runs(
+                setup=str(setup),
+                speeds=tuple(np.exp(logs[setup]).tolist()),
+                rounds=tuple(range(num_rounds)) * num_sessions,
+                sessions=tuple(places[setup]),
+            )
+        )
+    return row
 
 
 def simulate_single_runs(
     generator: np.random.Generator, num: int, spread: float
 ) -> Iterator[Figure]:
-    """One run against five of another setup, which scatter a quarter as much."""
+    """One run against five of another setup, which scatter a quarter as much.
+
+    And tables of equal setups in which two of four configurations have one run each.
+    """
     wrong = 0
     for _ in range(num):
         one = Runs(setup="a", speeds=(float(np.exp(generator.normal(0, 4 * spread))),))
@@ -309,34 +364,185 @@ def simulate_single_runs(
         wrong += judge_pair(one, many).judgement in ("faster", "slower")
     name = "one run against five, which scatters four times as much: alarms"
     yield at_most(name, "50 %", wrong / num, num)
-
-
-def simulate_machines(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Two equal machines in one session each, at three configurations.
-
-    Their levels scatter between sessions.
-    """
-    # runs of a quiet machine, 2 %
-    spread = spread * 4 / 7
-    configurations = range(3)
-
-    def draw(host: str, level: float) -> Runs:
-        return Runs(
-            setup=host,
-            speeds=tuple(np.exp(level + generator.normal(0, spread, NUM_ROUNDS))),
-            host=host,
-        )
-
-    for drift, before in ((0.02, "24 %"), (0.03, "38 %")):
-        wrong = 0
+    wrong = found = 0
+    for effect in (1.0, EFFECT):
         for _ in range(num):
-            levels = generator.normal(0, drift, 2)
-            judged = judge_family(
-                [(draw("a", levels[0]), draw("b", levels[1])) for _ in configurations]
-            )
-            wrong += any(one.judgement in ("faster", "slower") for one in judged)
-        what = f"two equal machines, levels differ by {drift:.0%} between sessions: told apart"
-        yield at_most(what, before, wrong / num, num)
+            rows = [plant_row(generator, [spread] * 2, 1) for _ in range(2)]
+            rows += [plant_row(generator, [spread] * 2, 3, (1.0, effect)) for _ in range(2)]
+            judged = judge_rows(rows)
+            if effect == 1:
+                wrong += says_different(judged)
+            else:
+                found += judged[-1][FIRST_TWO].judgement == "faster"
+    name = "A/A table, two of four configurations with single runs: a false + or -"
+    yield at_most(name, "6 to 21 %", wrong / num, num, LARGEST_TABLE_ALARM)
+    yield Figure(name="  20% at one of the others is found", share=found / num, num=num)
+
+
+def simulate_unlike_setups(
+    generator: np.random.Generator, num: int, spread: float
+) -> Iterator[Figure]:
+    """Setups that scatter by 2, 2 and 10 %, which is no multiple of `spread`."""
+    for spreads, num_rounds in (
+        ((0.02, 0.02, 0.1), 3),
+        ((0.02, 0.02, 0.1), 5),
+        ((0.02, 0.02, 0.02, 0.1), 3),
+    ):
+        wrong = found = 0
+        held = np.zeros(math.comb(len(spreads), 2))
+        effects = [1.0, 1.15, *([1.0] * (len(spreads) - 2))]
+        for _ in range(num):
+            judged = judge_rows([plant_row(generator, spreads, num_rounds)])
+            wrong += says_different(judged)
+            held += [not speedup.excludes_one for speedup in judged[0].values()]
+            (planted,) = judge_rows([plant_row(generator, spreads, num_rounds, effects)])
+            found += planted[FIRST_TWO].judgement == "faster"
+        scatters = ", ".join(f"{one:.0%}" for one in spreads)
+        name = f"A/A, setups scatter by {scatters}, {num_rounds} rounds: a false + or -"
+        yield at_most(name, "", wrong / num, num, LARGEST_TABLE_ALARM)
+        share = float(held.min()) / num
+        yield at_least("  each pair's interval holds", "", share, num, LEAST_HELD)
+        yield Figure(name="  15% between the first two is found", share=found / num, num=num)
+
+
+def simulate_scales(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
+    """One configuration under several setups in three rounds, as `tfbench scale` makes it.
+
+    Runs scatter by 8 %, which is no multiple of `spread`.
+    """
+    for num_setups, before in ((2, "58 %"), (3, "37 %"), (4, "24 %")):
+        spreads = [0.08] * num_setups
+        effects = [1.0, 1.3, *([1.0] * (num_setups - 2))]
+        wrong = found = 0
+        for _ in range(num):
+            wrong += says_different(judge_rows([plant_row(generator, spreads, NUM_ROUNDS)]))
+            (judged,) = judge_rows([plant_row(generator, spreads, NUM_ROUNDS, effects)])
+            found += judged[FIRST_TWO].judgement == "faster"
+        name = f"A/A, {num_setups} setups that scatter by 8%, 3 rounds: a false + or -"
+        yield at_most(name, "", wrong / num, num, LARGEST_TABLE_ALARM)
+        name = "  30% of one of them is found beside the first"
+        yield Figure(name=name, before=before, share=found / num, num=num)
+
+
+def simulate_sessions(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
+    """Setups of several sessions, between which the level of the machine drifts.
+
+    Runs scatter by 2 %, which is no multiple of `spread`.
+    """
+    designs = (
+        ("two setups in a session each", 5, ((0,), (1,))),
+        ("three setups, one in both of two sessions", 3, ((0, 1), (0, 2))),
+        ("four setups in a chain of three sessions", 3, ((0, 1), (1, 2), (2, 3))),
+        ("three setups in four sessions, two in all", 3, ((0, 1), (0, 1, 2), (0, 1), (0, 1))),
+        ("four setups, two in a session each", 3, ((0, 1), (2, 3))),
+    )
+    for (name, num_rounds, sessions), drift in itertools.product(designs, (0.02, 0.03, 0.05)):
+        num_setups = 1 + max(itertools.chain(*sessions))
+        spreads = [0.02] * num_setups
+        last = num_setups - 1
+        effects = [*([1.0] * last), EFFECT]
+        wrong = found = 0
+        held = np.zeros(math.comb(num_setups, 2))
+        for _ in range(num):
+            row = plant_row(generator, spreads, num_rounds, (), sessions, drift)
+            judged = judge_rows([row])
+            wrong += says_different(judged)
+            held += [not speedup.excludes_one for speedup in judged[0].values()]
+            row = plant_row(generator, spreads, num_rounds, effects, sessions, drift)
+            (planted,) = judge_rows([row])
+            found += planted[0, last].judgement == "faster"
+        before = {0.03: "51 %"}.get(drift, "") if num_rounds == 5 else ""
+        what = f"A/A, {name}, drift {drift:.0%}: a false + or -"
+        yield at_most(what, before, wrong / num, num, LARGEST_TABLE_ALARM)
+        share = float(held.min()) / num
+        before = "48 %" if before else ""
+        yield at_least("  each pair's interval holds", before, share, num, LEAST_HELD)
+        what = "  20% between the first and the last is found"
+        yield Figure(name=what, share=found / num, num=num)
+
+
+def simulate_speeds(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
+    """The interval of a speed, where rounds share a level that scatters by 5 %."""
+    for num_rounds in (3, 5):
+        held = 0
+        for _ in range(num):
+            levels = generator.normal(0, 0.05, num_rounds)
+            speeds = np.exp(levels + generator.normal(0, 0.02, num_rounds))
+            interval = log_interval(speeds.tolist())
+            held += bool(interval and interval.low <= 1 <= interval.high)
+        name = f"the interval of a speed holds, {num_rounds} rounds that share a level"
+        yield at_least(name, "61 to 70 %", held / num, num, LEAST_HELD)
+
+
+def plant_comparison(generator: np.random.Generator) -> Comparison:
+    """Compares setups of any sessions, in which some of them ran, in rounds or by hand."""
+    setups = [
+        Setup(strategy="default", devices=(f"gpu:{place}",))
+        for place in range(int(generator.integers(2, 5)))
+    ]
+    spreads = 0.03 * np.exp(generator.normal(0, 0.7, len(setups)))
+    briefs = []
+    for session in range(int(generator.integers(1, 4))):
+        level = generator.normal(0, 0.05)
+        in_rounds = generator.random() < 0.7
+        for batch, (place, setup) in itertools.product(
+            (32, 64)[: int(generator.integers(1, 3))], enumerate(setups)
+        ):
+            if generator.random() < 0.3:
+                continue
+            effect = 0.08 * place * generator.normal()
+            for number in range(int(generator.integers(1, 5))):
+                log = level + effect + generator.normal(0, spreads[place])
+                tags = {"tfbench.sweep": str(session), "tfbench.setup": setup.label}
+                if in_rounds:
+                    tags["tfbench.round"] = str(number)
+                brief = build_brief(
+                    1000 * math.exp(log),
+                    setup=setup,
+                    batch=batch,
+                    tags=tags,
+                    run_id=f"{session}-{batch}-{place}-{number}",
+                )
+                briefs.append(brief)
+    return compare(briefs, keys=["training.global_batch_size"])
+
+
+def contradicts_itself(row: Row, winner: str) -> bool:
+    """Says whether a row's ratios or judgements speak against the setup that is recommended."""
+    for (first, second), speedup in row.speedups.items():
+        if speedup.judgement == "faster" and not (speedup.low or 0.0) > 1:
+            return True
+        if speedup.judgement == "slower" and not (speedup.high or 2.0) < 1:
+            return True
+        is_faster = speedup.ratio > 1
+        if (winner == first and is_faster) or (winner == second and not is_faster):
+            return True
+    ratios = {}
+    for setup, entry in row.entries.items():
+        if entry.speedup:
+            ratios[setup] = entry.speedup.ratio
+    best = max(ratios.values(), default=1.0)
+    return bool(winner) and bool(ratios) and ratios.get(winner, 1.0) < max(1.0, best)
+
+
+def simulate_contradictions(
+    generator: np.random.Generator, num: int, spread: float
+) -> Iterator[Figure]:
+    """Ten times as many random tables, of which none may contradict itself."""
+    wrong = recommended = 0
+    for _ in range(10 * num):
+        rankings = rank_setups(plant_comparison(generator))
+        recommended += any(ranking.winner for ranking in rankings)
+        wrong += any(contradicts_itself(ranking.row, ranking.winner) for ranking in rankings)
+    total = 10 * num
+    yield Figure(
+        name="a random table contradicts itself",
+        share=wrong / total,
+        num=total,
+        bound="0",
+        is_met=not wrong,
+    )
+    yield Figure(name="  it recommends a setup", share=recommended / total, num=total)
 
 
 def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
@@ -393,8 +599,9 @@ def plant_search(
                     Runs(setup=name, speeds=tuple(value / seconds), rounds=tuple(range(NUM_ROUNDS)))
                 )
             pairs[value] = (runs[0], runs[1])
-        judged = judge_family([pairs[value] for value in sorted(pairs)])
-        points = dict(zip(sorted(pairs), judged, strict=True))
+        judged = judge_rows([pairs[value] for value in sorted(pairs)])
+        speedups = [of_row[FIRST_TWO] for of_row in judged]
+        points = dict(zip(sorted(pairs), speedups, strict=True))
         found = Crossover(key="batch", setups=("a", "b"), points=points, failures={}, unequal=())
         values = refine(found, 1)[:num_left]
         num_left -= len(values)
@@ -450,9 +657,13 @@ SIMULATIONS = (
     simulate_sweeps,
     simulate_tables,
     simulate_single_runs,
+    simulate_unlike_setups,
+    simulate_scales,
+    simulate_sessions,
+    simulate_speeds,
+    simulate_contradictions,
     simulate_gates,
     simulate_searches,
-    simulate_machines,
 )
 
 
@@ -462,10 +673,11 @@ SIMULATIONS = (
     "--spread", default=0.035, show_default=True, help="Of the logarithm of one run's speed."
 )
 @click.option("--seed", default=0, show_default=True)
+@click.option("--only", default="", help="Part of the name of a simulation; others are left out.")
 @click.option(
     "--shares", is_flag=True, help="Print the table of `estimate_without_farthest` instead."
 )
-def main(num: int, spread: float, seed: int, shares: bool) -> None:
+def main(num: int, spread: float, seed: int, only: str, shares: bool) -> None:
     """Prints a Markdown table; ends with 1 if a share is beyond its bound."""
     generator = np.random.default_rng(seed)
     if shares:
@@ -479,6 +691,8 @@ def main(num: int, spread: float, seed: int, shares: bool) -> None:
     )
     broken = 0
     for simulate in SIMULATIONS:
+        if only not in simulate.__name__:
+            continue
         for figure in simulate(generator, num, spread):
             broken += not figure.is_met
             mark = "" if figure.is_met else "**no**"

@@ -44,14 +44,8 @@ _ROUNDS = 3
 _SECONDS = 5.0
 _PLOT = "samples_per_second.png"
 _LEGEND = (
-    (
-        "Speeds are geometric means over one process per round, ± half of the 95 % confidence"
-        " interval. Speed-ups are"
-    ),
-    (
-        "relative to the first setup, with 95 % intervals: `+` faster, `-` slower, `=` no"
-        " measurable difference,"
-    ),
+    "Speeds are geometric means over one process per round. Speed-ups are relative to the first",
+    "setup, with 95 % intervals: `+` faster, `-` slower, `=` no measurable difference,",
     "`!` inconclusive ([how this is judged](../explanation/statistics.md)).",
 )
 

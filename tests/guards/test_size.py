@@ -13,10 +13,10 @@ SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 # Who makes a room smaller lowers its budget; who adds a feature may raise it, and says why in the
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "benchmarks": 19199,
+    "benchmarks": 20460,
     "tests": 141050,
     "tfbench": 3570,
-    "tfbench/analysis": 19879,
+    "tfbench/analysis": 21450,
     "tfbench/backends": 14765,
     "tfbench/cli": 9709,
     "tfbench/datasets": 8502,

@@ -19,7 +19,7 @@ Horn, Horn and Duncan, "Estimating heteroscedastic variances in linear models" (
 
 import functools
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +28,7 @@ from tfbench.analysis.comparison.intervals import (
     UNKNOWN,
     VarianceEstimate,
     add_estimates,
+    estimate,
     estimate_without_farthest,
     merge_estimates,
 )
@@ -102,37 +103,54 @@ class BlockFit:
 
     def compare(self, first: int, second: int) -> Difference:
         """Returns how fast the second of two setups is beside the first, by their places."""
-        num = min(len(self._row[first].speeds), len(self._row[second].speeds))
         before = self._component_of[first]
         after = self._component_of[second]
-        if before is not after:
-            terms = (before.mean_variance(first), after.mean_variance(second))
-            return Difference(
-                value=after.mean_of(second) - before.mean_of(first),
-                weight=1.0,
-                own=add_estimates([(variance, 1.0) for variance in terms]),
-                num=num,
-                is_between_sessions=True,
-            )
-        pair = before
-        if len(before.setups) > 2:
-            pair = self._fit((first, second))
-        weights = before.weights_of_difference(first, second)
-        variances = {setup: before.variance_of(setup) for setup in weights} | pair.variances
-        own = add_estimates([(variances[setup], weight) for setup, weight in weights.items()])
+        num = min(len(self._row[first].speeds), len(self._row[second].speeds))
+        if before is after:
+            return self._compare_within(before, first, second, num)
+        variances = [before.mean_variance(first), after.mean_variance(second)]
+        return Difference(
+            value=after.mean_of(second) - before.mean_of(first),
+            weight=1.0,
+            own=add_estimates([(variance, 1.0) for variance in variances]),
+            num=num,
+            is_between_sessions=True,
+        )
+
+    def _compare_within(
+        self, component: "_Component", first: int, second: int, num: int
+    ) -> Difference:
+        weights = component.weights_of_difference(first, second)
         weight = sum(weights.values())
         ratios = self._ratios(first, second)
         is_paired = len(ratios) == num
-        per_run = own.times(1 / weight)
-        lent = per_run
-        if is_paired and num >= 2:
+        lent = None
+        terms: list[tuple[VarianceEstimate, float]] = []
+        if is_paired:
+            of_pair = estimate(ratios).times(0.5)  # of a run of either
+            terms.append((of_pair, weights.pop(first) + weights.pop(second)))
             lent = estimate_without_farthest(ratios).times(0.5)
+        else:
+            pair = self._fit((first, second))
+            of_pair = pair.common_variance
+            for setup in (first, second):
+                variance = pair.variances.get(setup) or component.variance_of(setup)
+                terms.append((variance, weights.pop(setup)))
+        own = add_estimates(terms)
+        if weights:
+            terms += [(component.variance_of(setup), weights[setup]) for setup in weights]
+            own = add_estimates(terms)
+            # Where a pair scatters little by chance, the rest of the sum makes it look too certain.
+            alike = [(part._replace(variance=1.0), factor) for part, factor in terms]
+            degrees = min(own.degrees_of_freedom, add_estimates(alike).degrees_of_freedom)
+            own = VarianceEstimate(own.variance, degrees)
+        own = own.times(1 / weight)
         return Difference(
-            value=before.effect_of(second) - before.effect_of(first),
+            value=component.effect_of(second) - component.effect_of(first),
             weight=weight,
-            own=per_run,
-            rest=before.rest_beside(pair),
-            lent=lent,
+            own=own,
+            rest=component.rest_beside(of_pair),
+            lent=lent or own,
             num=num,
             is_paired=is_paired,
         )
@@ -154,10 +172,11 @@ def _find_blocks(row: Sequence[Runs]) -> list[list[Hashable]]:
     Rounds are blocks where they connect all setups of their session. Elsewhere the session is one
     block: a setup that ran alone has no round in common with others, and its rounds are repeats.
     """
-    rounds_by_session = defaultdict(lambda: [set[Hashable]() for _ in row])
+    rounds_by_session: dict[Hashable, list[set[Hashable]]] = {}
     for setup, runs in enumerate(row):
         for session, place in runs.list_places():
-            rounds_by_session[session][setup].add(place)
+            rounds = rounds_by_session.setdefault(session, [set() for _ in row])
+            rounds[setup].add(place)
     by_rounds = set()
     for session, rounds in rounds_by_session.items():
         present = [places for places in rounds if places]
@@ -286,10 +305,9 @@ class _Component:
         weights = self._by_setup(self._design.weights_of_mean(self._place[setup]))
         return add_estimates([(self.variance_of(own), weights[own]) for own in weights])
 
-    def rest_beside(self, pair: "_Component") -> VarianceEstimate:
-        """Returns the variance of a run by what is not in the fit to a pair of its setups."""
+    def rest_beside(self, part: VarianceEstimate) -> VarianceEstimate:
+        """Returns the variance of a run by what is not in the estimate of a pair of setups."""
         whole = self.common_variance
-        part = pair.common_variance
         degrees = whole.degrees_of_freedom - part.degrees_of_freedom
         if degrees < _NONE:
             return UNKNOWN

@@ -26,9 +26,7 @@ from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_
 from tfbench.analysis.comparison.judging import Pair, Speedup, judge_rows
 from tfbench.analysis.comparison.sessions import find_sessions
 from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import BATCH_KEY, describe_configuration, format_value, round_of
-
-_NUM_NAMED = 3  # settings that a sentence names; of more it has the number, and the table the rest
+from tfbench.records.sweep import BATCH_KEY, round_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,24 +66,18 @@ class Entry:
             sessions=self.sessions,
         )
 
-    def by_session(self) -> dict[str, list[float]]:
-        """Returns the speeds of its runs, session by session."""
-        speeds: dict[str, list[float]] = {}
-        for run, session in zip(self.runs, self.sessions, strict=True):
-            speeds.setdefault(session, []).append(run.speed or math.nan)
-        return speeds
-
     @property
     def session_speeds(self) -> tuple[float, ...]:
         """The speed of each session, slowest first; () where they do not differ measurably."""
-        sessions = self.by_session()
-        if len(sessions) < 2:
+        speeds: dict[str, list[float]] = {}
+        for run, session in zip(self.runs, self.sessions, strict=True):
+            speeds.setdefault(session, []).append(run.speed or math.nan)
+        if len(speeds) < 2:
             return ()
-        runs = [Runs(setup=name, speeds=tuple(speeds)) for name, speeds in sessions.items()]
-        (speedups,) = judge_rows([runs])
-        if all(speedup.judgement not in ("faster", "slower") for speedup in speedups.values()):
+        (judged,) = judge_rows([[Runs(setup="", speeds=tuple(own)) for own in speeds.values()]])
+        if all(speedup.judgement not in ("faster", "slower") for speedup in judged.values()):
             return ()
-        return tuple(sorted(map(geometric_mean, sessions.values())))
+        return tuple(sorted(map(geometric_mean, speeds.values())))
 
     @property
     def global_batch_size(self) -> int | None:
@@ -403,27 +395,3 @@ def _list_pairs(
 
 def _row_order(row: Row) -> tuple[float, float, str]:
     return row.num_parameters or 0.0, row.global_batch_size or 0.0, repr(row.configuration)
-
-
-def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
-    """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 configurations".
-
-    "" of the only configuration.
-    """
-    keys = comparison.keys
-    noun = "batch sizes" if keys == (BATCH_KEY,) else "configurations"
-    num_rows = len(comparison.rows)
-    if not rows[0].configuration:
-        return ""
-    if len(rows) == num_rows > 1:
-        every = "both" if num_rows == 2 else f"all {num_rows}"
-        return f" at {every} {noun}"
-    if len(rows) > _NUM_NAMED or (len(rows) > 1 and len(keys) > 1):
-        return f" at {len(rows)} of {num_rows} {noun}"
-    key = BATCH_KEY if BATCH_KEY in keys else keys[-1]
-    name = "batch " if key == BATCH_KEY else f"{key.rpartition('.')[2]}="
-    values = ", ".join(format_value(row.configuration.get(key)) for row in rows)
-    others = dict(rows[0].configuration)
-    others.pop(key, None)
-    block = f" with {describe_configuration(others)}" if others else ""
-    return f" at {name}{values}{block}"

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Row
-from tfbench.records.sweep import BATCH_KEY, describe_configuration
+from tfbench.records.sweep import BATCH_KEY, describe_configuration, format_value
 from tfbench.wording import join_words
+
+_NUM_NAMED = 3  # settings that a sentence names; of more it has the number, and the table the rest
 
 
 class Ranking(NamedTuple):
@@ -143,3 +145,27 @@ def _describe_span(rankings: Sequence[Ranking]) -> str:
     """Returns "32", or "32 to 512"."""
     low = f"{rankings[0].batch_size:,}"
     return low if len(rankings) == 1 else f"{low} to {rankings[-1].batch_size:,}"
+
+
+def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
+    """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 configurations".
+
+    "" of the only configuration.
+    """
+    keys = comparison.keys
+    noun = "batch sizes" if keys == (BATCH_KEY,) else "configurations"
+    num_rows = len(comparison.rows)
+    if not rows[0].configuration:
+        return ""
+    if len(rows) == num_rows > 1:
+        every = "both" if num_rows == 2 else f"all {num_rows}"
+        return f" at {every} {noun}"
+    if len(rows) > _NUM_NAMED or (len(rows) > 1 and len(keys) > 1):
+        return f" at {len(rows)} of {num_rows} {noun}"
+    key = BATCH_KEY if BATCH_KEY in keys else keys[-1]
+    name = "batch " if key == BATCH_KEY else f"{key.rpartition('.')[2]}="
+    values = ", ".join(format_value(row.configuration.get(key)) for row in rows)
+    others = dict(rows[0].configuration)
+    others.pop(key, None)
+    block = f" with {describe_configuration(others)}" if others else ""
+    return f" at {name}{values}{block}"

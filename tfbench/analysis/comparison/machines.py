@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import machine_in, machine_of
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
+from tfbench.analysis.comparison.fastest import describe_where
 from tfbench.analysis.run.cost import SECONDS_PER_HOUR
 from tfbench.records.energy import EnergyPart
 from tfbench.records.settings import MachineSettings

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.brief import name_setups
-from tfbench.analysis.comparison.comparison import Comparison, Row, describe_where
 from tfbench.analysis.comparison.equality import Difference, name_differences
 from tfbench.analysis.comparison.failures import UNKNOWN
-from tfbench.analysis.comparison.fastest import which_to_use
+from tfbench.analysis.comparison.comparison import Comparison, Row
+from tfbench.analysis.comparison.fastest import describe_where, which_to_use
 from tfbench.analysis.comparison.judging import (
     SESSION_SCATTER,
     Finding,

@@ -32,17 +32,17 @@ def legend(comparison: Comparison, *, is_full: bool = True) -> str:
 
     Without `is_full`, it points to `tfbench help results`.
     """
-    compared = [entry for entry in comparison.all_entries() if entry.speedup]
-    marks = {mark(entry.speedup) for entry in compared if entry.speedup}
-    if any(entry.speedup and entry.speedup.is_between_sessions for entry in compared):
+    entries = comparison.all_entries()
+    speedups = [entry.speedup for entry in entries if entry.speedup]
+    marks = {mark(speedup) for speedup in speedups}
+    if any(speedup.is_between_sessions for speedup in speedups):
         marks.add(_BETWEEN_SESSIONS)
     meanings = [f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks]
-    if any(entry.session_speeds for entry in comparison.all_entries()):
+    if any(entry.session_speeds for entry in entries):
         meanings.append("to: slowest and fastest session")
-    legend = f"{', '.join(['[95 % CI]', *meanings])}."
     if is_full:
-        return f"Geometric means of runs; speed-up {legend}"
-    return f"{legend} More: tfbench help results"
+        return f"{', '.join(['Geometric means of runs', 'ratios [95 % CI]', *meanings])}."
+    return f"{', '.join(['Ratios [95 % CI]', *meanings])}. More: tfbench help results"
 
 
 def outcome_word(entry: Entry) -> str:

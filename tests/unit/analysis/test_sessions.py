@@ -1,0 +1,195 @@
+"""Runs of several sessions: which are of one, and what is said where setups share none."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from builders import build_request
+from sweeps import BATCH, TWO_SETUPS, build_brief
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.fastest import rank_setups
+from tfbench.analysis.comparison.sessions import find_sessions
+from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
+from tfbench.records.sweep import Setup
+from tfbench.report.comparison.comparison import (
+    comparison_document,
+    comparison_rows,
+    comparison_sections,
+)
+from tfbench.report.table import text
+from tfbench.runs import run_maker
+from tfbench.runs.run_maker import open_maker
+from tfbench.store.store import Store
+
+HOUR = 3600.0
+SCATTER = (0.99, 1.0, 1.01)
+ONE, OTHER = TWO_SETUPS
+THIRD = Setup(strategy="one_device", devices=("cpu:0",))
+
+
+def of_session(
+    setup: Setup, name: str, *speeds: float, in_rounds: bool = True, batch: int = 32, **tags: str
+) -> list[RunBrief]:
+    """Builds runs of one sweep, in its rounds or as repeats."""
+    runs = []
+    for number, speed in enumerate(speeds, start=1):
+        own = {"tfbench.sweep": name, "tfbench.setup": setup.label} | tags
+        if in_rounds:
+            own["tfbench.round"] = str(number)
+        run_id = f"{name}{batch}{setup.label}{number}"
+        runs.append(build_brief(speed, setup=setup, batch=batch, tags=own, run_id=run_id))
+    return runs
+
+
+def by_hand(run_id: str, created: float, host: str = "bench", **fields: Any) -> RunBrief:
+    return build_brief(created=created, run_id=run_id, settings={"hostname": host}, **fields)
+
+
+def steady(setup: Setup, name: str, speed: float, **options: Any) -> list[RunBrief]:
+    return of_session(setup, name, *(speed * off for off in SCATTER), **options)
+
+
+def shown(comparison: Comparison) -> str:
+    return "\n".join(text(comparison_sections(comparison, find_verdict(comparison)), 200))
+
+
+def test_runs_by_hand_are_of_one_session_up_to_an_hour_apart() -> None:
+    # The second took 3 hours: from its end to the next start is less than an hour.
+    second = by_hand("b", HOUR)
+    long = dataclasses.replace(second, metrics=second.metrics | {"elapsed_seconds": 3 * HOUR})
+    runs = [by_hand("c", 4.9 * HOUR), long, by_hand("a", 0.0), by_hand("d", 6.0 * HOUR)]
+    found = find_sessions([*runs, by_hand("e", 0.0, host="other")])
+    assert found["a"] == found["b"] == found["c"]
+    assert len({found[run_id] for run_id in "ade"}) == 3
+
+
+def test_a_command_that_made_several_runs_is_a_session() -> None:
+    monday, resumed = ({"tfbench.session": name} for name in ("monday", "tuesday"))
+    runs = [
+        build_brief(run_id="a", tags={"tfbench.sweep": "x"} | monday),
+        build_brief(run_id="b", tags={"tfbench.sweep": "x"} | monday),
+        build_brief(run_id="c", tags={"tfbench.sweep": "x"} | resumed),
+        build_brief(run_id="d", tags={"tfbench.group": "y"} | monday),
+        # of a version that did not record it
+        build_brief(run_id="e", tags={"tfbench.sweep": "old"}),
+        build_brief(run_id="f", tags={"tfbench.sweep": "old"}),
+        build_brief(run_id="g", tags={"tfbench.group": "older"}),
+    ]
+    found = find_sessions(runs)
+    assert (found["a"] == found["b"], found["e"] == found["f"]) == (True, True)
+    assert len({found[run_id] for run_id in "aceg"}) == 4
+
+
+def test_each_run_records_the_command_that_made_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[str] = []
+
+    def execute(request: Any, *_: object) -> None:
+        recorded.append(request.tags["tfbench.session"])
+
+    monkeypatch.setattr(run_maker.session, "execute_run", execute)
+    for _ in range(2):
+        maker = open_maker(store, False, None, None)
+        for _ in range(2):
+            maker.make(build_request(tags={"tfbench.session": "of before"}), run_maker.Observer())
+    first, second, third, fourth = recorded
+    assert first == second != third == fourth
+    assert "of before" not in recorded
+
+
+def test_no_verdict_of_two_sessions_contradicts_its_ratios() -> None:
+    # The machine is 20 % slower on Wednesday. One setup ran on both days.
+    runs = [
+        *steady(ONE, "monday", 1000.0),
+        *steady(THIRD, "monday", 1050.0),
+        *steady(ONE, "wednesday", 800.0),
+        *steady(OTHER, "wednesday", 920.0),
+    ]
+    for baseline in (ONE, OTHER, THIRD):
+        found = compare(runs, keys=[BATCH], baseline=baseline.label)
+        (row,) = found.rows
+        ratios = {
+            setup: entry.speedup.ratio for setup, entry in row.entries.items() if entry.speedup
+        }
+        ratios[baseline.label] = 1.0
+        assert max(ratios, key=lambda setup: ratios[setup]) == OTHER.label
+        assert ratios[OTHER.label] / ratios[THIRD.label] == pytest.approx(1.15 / 1.05)
+        assert find_verdict(found)[0] == f"Use {OTHER.label}."
+    entry = row.entries[ONE.label]
+    assert (entry.interval, entry.session_speeds) == (None, pytest.approx((800, 1000), rel=1e-3))
+    assert "  800 to 1,000  " in shown(found)
+
+
+def test_setups_of_two_sessions_without_a_common_one_get_a_marked_ratio_and_no_advice() -> None:
+    # 1.5x is beyond what levels drift by; 1.05x is not.
+    for speed, mark in ((1500.0, "+s"), (1050.0, "=s")):
+        runs = [*steady(ONE, "monday", 1000.0), *steady(OTHER, "friday", speed)]
+        runs += steady(ONE, "monday", 2000.0, batch=64)
+        runs += steady(OTHER, "friday", 2 * speed, batch=64)
+        found = compare(runs, keys=[BATCH])
+        assert not any(ranking.winner for ranking in rank_setups(found))
+        assert not any(sentence.startswith("Use ") for sentence in find_verdict(found))
+        assert any(
+            caveat.startswith("Ratios between sessions (s)") for caveat in find_caveats(found)
+        )
+        assert f"] {mark}" in shown(found) and "s between sessions" in shown(found)
+        document = comparison_document(found, ())
+        entry = document["rows"][0]["entries"][1]
+        assert entry["speedup"]["is_between_sessions"]
+        assert [run["session"] for run in entry["runs"]] == ["friday on bench"] * 3
+        assert comparison_rows(found)[1]["between_sessions"] is True
+
+
+def test_a_setup_with_one_run_is_not_judged_and_keeps_others_from_being_recommended() -> None:
+    sure = [*steady(ONE, "monday", 1000.0), *steady(OTHER, "monday", 1500.0)]
+    assert find_verdict(compare([*sure, *steady(ONE, "x", 1.0, batch=64)], keys=[BATCH]))
+    (ranking,) = rank_setups(compare(sure))
+    assert ranking.winner == OTHER.label
+    found = compare([*sure, *of_session(THIRD, "monday", 100.0)])
+    entry = found.rows[0].entries[THIRD.label]
+    assert entry.speedup and entry.speedup.judgement == "not judged"
+    assert (entry.interval, rank_setups(found)[0].winner) == (None, "")
+    assert f"{THIRD.label} is not judged (one run): 0.10x." in find_verdict(found)
+
+
+def random_comparison(generator: np.random.Generator) -> Comparison:
+    """Compares setups of any sessions, in which some of them ran, in rounds or as repeats."""
+    setups = [*TWO_SETUPS, THIRD, Setup(strategy="default", devices=("gpu:0",))]
+    setups = setups[: int(generator.integers(2, 5))]
+    spreads = 0.03 * np.exp(generator.normal(0, 0.7, len(setups)))
+    effects = generator.normal(0, 0.1, len(setups))
+    runs = []
+    for session in range(int(generator.integers(1, 4))):
+        level = generator.normal(0, 0.05)
+        in_rounds = bool(generator.random() < 0.7)
+        for setup, effect, spread in zip(setups, effects, spreads, strict=True):
+            num = int(generator.integers(0, 5))
+            logs = level + effect + generator.normal(0, spread, num)
+            speeds = (1000 * np.exp(logs)).tolist()
+            runs += of_session(setup, str(session), *speeds, in_rounds=in_rounds)
+    return compare(runs, keys=[BATCH])
+
+
+def test_what_is_recommended_has_the_highest_ratio_of_all() -> None:
+    generator = np.random.default_rng(0)
+    num_recommended = 0
+    for _ in range(300):
+        for ranking in rank_setups(random_comparison(generator)):
+            if not ranking.winner:
+                continue
+            num_recommended += 1
+            for (first, second), speedup in ranking.row.speedups.items():
+                if ranking.winner == first:
+                    assert speedup.ratio < 1 and speedup.judgement != "faster"
+                elif ranking.winner == second:
+                    assert speedup.ratio > 1 and speedup.judgement != "slower"
+            others = [entry.speedup for entry in ranking.row.measured_entries() if entry.speedup]
+            best = max([1.0, *(speedup.ratio for speedup in others)])
+            own = ranking.row.entries[ranking.winner].speedup
+            assert math.isclose(own.ratio if own else 1.0, best)
+    assert num_recommended > 30
