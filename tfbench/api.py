@@ -21,7 +21,6 @@ Ctrl-C ends a run in good order; what was measured by then is kept, and returned
 Of variables, MLFLOW_TRACKING_URI and TFBENCH_DATA_DIR count as they do for the command line.
 """
 
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +29,7 @@ from typing import Any
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
-from tfbench.records.settings import MachineSettings
+from tfbench.records.settings import SESSION_SCATTER, MachineSettings, UserSettings
 from tfbench.runs.requests import load_request, merge_overrides, resumed_request
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits, list_rows, read_predecessor, read_stored
 from tfbench.runs.run_maker import find_earlier_place, open_maker
@@ -238,6 +237,7 @@ def compare(
     baseline: str | None = None,
     allows_unequal: bool = False,
     machines: Mapping[str, MachineSettings] | None = None,
+    session_scatter: float = SESSION_SCATTER,
     store: Folder = DEFAULT_STORE,
 ) -> ComparedRuns:
     """Sets stored runs side by side, as `tfbench compare` does.
@@ -251,6 +251,7 @@ def compare(
         allows_unequal: Compare setups although they differ in what must be equal.
         machines: What machines cost, by host name or by the name that setups give them; None: that
             is not known.
+        session_scatter: By which share the speed of a machine drifts from one session to the next.
         store: Folder that keeps them.
 
     Returns:
@@ -280,9 +281,8 @@ def compare(
             f"--baseline '{baseline}': no such setup.{did_you_mean(baseline, comparison.setups)}"
             f" There are: {', '.join(comparison.setups)}."
         )
-    return ComparedRuns(
-        comparison=dataclasses.replace(comparison, machine_settings=machines or {}), plan=plan
-    )
+    settings = UserSettings(machines=dict(machines or {}), session_scatter=session_scatter)
+    return ComparedRuns(comparison=comparison.with_settings(settings), plan=plan)
 
 
 def load_runs(store: Folder = DEFAULT_STORE, *, recipe: str | None = None) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ BUDGET = {
     "benchmarks": 20460,
     "tests": 141050,
     "tfbench": 3570,
-    "tfbench/analysis": 21450,
+    "tfbench/analysis": 21590,
     "tfbench/backends": 14765,
     "tfbench/cli": 9709,
     "tfbench/datasets": 8502,

@@ -12,7 +12,7 @@ import click
 from tfbench.errors import RecipeError, TrackingError
 
 if TYPE_CHECKING:
-    from tfbench.records.settings import MachineSettings
+    from tfbench.records.settings import UserSettings
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import MakeTracker
 
@@ -45,22 +45,23 @@ def end_with_unreadable(unreadable: Mapping[str, str]) -> None:
         raise TrackingError("\n".join(describe_unreadable(unreadable)))
 
 
-def read_machines() -> "dict[str, MachineSettings]":
-    """Returns what a user has set of machines in his `config.toml`, if any, by their names.
+def read_settings() -> "UserSettings":
+    """Returns what a user has set in his `config.toml`, if any.
 
     Raises:
         RecipeError: The file cannot be read, or holds something else.
     """
     # In XDG_CONFIG_HOME, else below `~/.config`.
     path = Path(click.get_app_dir("tfbench")) / "config.toml"
+    from tfbench.records.settings import UserSettings
+
     # A home that is no folder, or that may not be entered, has none.
     if not os.path.lexists(path):
-        return {}
+        return UserSettings()
     from tfbench.recipe.toml_text import read_toml
-    from tfbench.records.settings import UserSettings
     from tfbench.schema import build
 
     try:
-        return build(UserSettings, read_toml(path), "").machines
+        return build(UserSettings, read_toml(path), "")
     except RecipeError as error:
         raise RecipeError(textwrap.indent(str(error), f"{path}: ")) from error

@@ -13,7 +13,7 @@ from tfbench.cli._output import (
     terminal_width,
     text_width,
 )
-from tfbench.cli._store import describe_unreadable, read_machines, tracker_maker
+from tfbench.cli._store import describe_unreadable, read_settings, tracker_maker
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _show_swept(
     from tfbench.report.table import text
     from tfbench.sweeps.comparison import ComparedRuns
 
-    comparison = dataclasses.replace(made.comparison, machine_settings=read_machines())
+    comparison = made.comparison.with_settings(read_settings())
     made = dataclasses.replace(made, comparison=comparison)
     plan = made.plan
     end = made.end

@@ -6,7 +6,7 @@ import click
 
 from tfbench.cli._options import allow_unequal_option, stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, echo_sections, terminal_width
-from tfbench.cli._store import end_with_unreadable, read_machines
+from tfbench.cli._store import end_with_unreadable, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,11 +49,13 @@ def read_comparison(
         raise click.UsageError("Name runs, a sweep (--sweep @last), or use --all.")
     if recipe and not takes_all:
         raise click.UsageError("--recipe needs --all.")
+    settings = read_settings()
     compared = api.compare(
         runs or None,
         sweep=sweep,
         recipe=recipe,
-        machines=read_machines(),
+        machines=settings.machines,
+        session_scatter=settings.session_scatter,
         store=store.root,
         **options,
     )

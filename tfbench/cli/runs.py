@@ -24,7 +24,7 @@ from tfbench.cli._output import (
     require_free,
     write_to,
 )
-from tfbench.cli._store import end_with_unreadable, read_machines, tracker_maker
+from tfbench.cli._store import end_with_unreadable, read_settings, tracker_maker
 from tfbench.cli.compare import echo_compared
 from tfbench.errors import InterruptedRunError, TrackingError, UnknownNameError
 
@@ -98,7 +98,13 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
         run = read_stored(store, token)
     except UnknownNameError:
         _, run_ids = find_named(store, [token])
-        compared = api.compare([token], machines=read_machines(), store=store.root)
+        settings = read_settings()
+        compared = api.compare(
+            [token],
+            machines=settings.machines,
+            session_scatter=settings.session_scatter,
+            store=store.root,
+        )
         echo_compared(store, compared, output_format, {"runs": (token,)})
         end_with_unreadable(compared.comparison.unreadable)
         if run_ids and output_format == "text":

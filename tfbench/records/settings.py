@@ -2,7 +2,10 @@
 
 import dataclasses
 
-from tfbench.schema import Currency, PositiveNumber, Text, schema
+from tfbench.schema import Currency, Fraction, PositiveNumber, Text, schema
+
+# 2 % on a quiet machine, more on a shared one.
+SESSION_SCATTER = 0.05
 
 
 @schema
@@ -19,5 +22,7 @@ class MachineSettings:
 class UserSettings:
     """What `config.toml` holds."""
 
+    session_scatter: Fraction = SESSION_SCATTER
+    """By which share the speed of a machine drifts from one session to the next."""
     machines: dict[Text, MachineSettings] = dataclasses.field(default_factory=dict)
     """Machines by host name, or by the name in a setup ("default gpu:0 @a100")."""

@@ -15,11 +15,11 @@ from tfbench.analysis.comparison.judging import (
     EQUAL_WITHIN,
     LEAST,
     MOST_BORROWED,
-    SESSION_SCATTER,
     Speedup,
     judge_pair,
     judge_rows,
 )
+from tfbench.records.settings import SESSION_SCATTER
 
 
 def runs(

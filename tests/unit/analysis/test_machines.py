@@ -18,7 +18,7 @@ from tfbench.analysis.comparison.machines import (
 )
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.energy import EnergyPart
-from tfbench.records.settings import MachineSettings
+from tfbench.records.settings import MachineSettings, UserSettings
 from tfbench.records.sweep import Setup
 from tfbench.report.comparison.comparison import comparison_rows
 from tfbench.report.comparison.machines import machines_section
@@ -54,7 +54,7 @@ def runs_of(
 def compared(*listed: Sequence[RunBrief], prices: Mapping[str, float] = PRICES) -> Comparison:
     found = compare([run for runs in listed for run in runs], keys=[BATCH])
     settings = {name: MachineSettings(price_per_hour=price) for name, price in prices.items()}
-    return dataclasses.replace(found, machine_settings=settings)
+    return found.with_settings(UserSettings(machines=settings))
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -135,8 +135,8 @@ def test_a_price_is_the_user_s_or_that_of_an_instance_of_the_name(
 
 def test_prices_in_two_currencies_are_not_held_against_each_other() -> None:
     found = compared(runs_of("big", 2000.0), runs_of("small", 1000.0))
-    yen = found.machine_settings | {"big": MachineSettings(price_per_hour=3.0, currency="JPY")}
-    found = dataclasses.replace(found, machine_settings=yen)
+    yen = {"big": MachineSettings(price_per_hour=3.0, currency="JPY")}
+    found = found.with_settings(UserSettings(machines=found.settings.machines | yen))
     assert len(sentences(found)) == 1
     assert all(one.epoch_cost for one in list_setups(found))
 

@@ -14,6 +14,7 @@ from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.fastest import rank_setups
 from tfbench.analysis.comparison.sessions import find_sessions
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
+from tfbench.records.settings import UserSettings
 from tfbench.records.sweep import Setup
 from tfbench.report.comparison.comparison import (
     comparison_document,
@@ -138,6 +139,8 @@ def test_setups_of_two_sessions_without_a_common_one_get_a_marked_ratio_and_no_a
             caveat.startswith("Ratios between sessions (s)") for caveat in find_caveats(found)
         )
         assert f"] {mark}" in shown(found) and "s between sessions" in shown(found)
+        drifting = found.with_settings(UserSettings(session_scatter=0.25))
+        assert f"] {mark}" not in shown(drifting) and "drift by 25 %" in shown(drifting)
         document = comparison_document(found, ())
         entry = document["rows"][0]["entries"][1]
         assert entry["speedup"]["is_between_sessions"]

@@ -3,7 +3,6 @@
 Rows are network and batch sizes, columns are setups; speed-ups are over one of the setups.
 """
 
-import itertools
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,9 +22,10 @@ from tfbench.analysis.comparison.brief import (
 from tfbench.analysis.comparison.equality import Differences, Settings, find_unequal_settings
 from tfbench.analysis.comparison.failures import LOST, Failure, MissingRuns
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
-from tfbench.analysis.comparison.judging import Pair, Speedup, judge_rows
+from tfbench.analysis.comparison.judging import Speedup, judge_rows
+from tfbench.analysis.comparison.pairs import judge_setups, list_pairs
 from tfbench.analysis.comparison.sessions import find_sessions
-from tfbench.records.settings import MachineSettings
+from tfbench.records.settings import UserSettings
 from tfbench.records.sweep import BATCH_KEY, round_of
 
 
@@ -157,13 +157,18 @@ class Comparison:
     compared: tuple[str, ...] = ()  # of what must be equal: in which the setups differ on purpose
     unreadable: Mapping[str, str] = field(default_factory=dict)  # by id, why runs are left out
     missing: MissingRuns | None = None  # of the sweep that it is of
-    # the user's, by name
-    machine_settings: Mapping[str, MachineSettings] = field(default_factory=dict)
+    settings: UserSettings = field(default_factory=UserSettings)
 
     @property
     def runs(self) -> list[RunBrief]:
         """All runs with a speed."""
         return [run for entry in self.all_entries() for run in entry.runs]
+
+    def with_settings(self, settings: UserSettings) -> "Comparison":
+        """Returns the same by the settings of a user, which are those of `config.toml`."""
+        pairs = [tuple(row.speedups) for row in self.rows]
+        rows = judge_setups(self.rows, self.baseline, pairs, settings.session_scatter)
+        return replace(self, rows=tuple(rows), settings=settings)
 
     def all_entries(self) -> list[Entry]:
         """Returns the entries of all rows."""
@@ -221,7 +226,7 @@ def compare(
             by nature, too.
 
     Returns:
-        All but `unreadable`, `missing` and `machine_settings`, which the caller may know.
+        All but `unreadable`, `missing` and the user's settings, which the caller may know.
     """
     is_planned = setups is not None
     name_of = setup_of if is_planned else name_alone
@@ -254,7 +259,8 @@ def compare(
         cells[failure.setup].failures.append(failure)
     sessions = find_sessions(measured)
     made = [_make_row(row, base, compared, allows_unequal, sessions) for row in grid.values()]
-    rows = _judge(made, base, compared, allows_unequal)
+    pairs = list_pairs(made, base, compared, allows_unequal)
+    rows = judge_setups(made, base, pairs)
     on_shared_cores = [names[brief.run_id] for brief in measured if brief.shares_cores]
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
@@ -352,45 +358,6 @@ def _make_entry(
         sessions=of_runs,
         left_out=tuple(brief for brief in cell.runs if brief not in kept),
     )
-
-
-def _judge(
-    rows: Sequence[Row], baseline: str, compared: Collection[str], allows_unequal: bool
-) -> list[Row]:
-    """Returns the rows with the speed-ups of all pairs of setups, judged as one family."""
-    listed = []
-    for row in rows:
-        entries = row.measured_entries()
-        entries.sort(key=lambda entry: (entry.setup != baseline, entry.setup))
-        listed.append([entry for entry in entries if allows_unequal or not entry.unequal])
-    pairs = [_list_pairs(entries, compared, allows_unequal) for entries in listed]
-    measured = [[entry.measured for entry in entries] for entries in listed]
-    judged = judge_rows(measured, pairs)
-    with_speedups = []
-    for row, entries, of_row in zip(rows, listed, judged, strict=True):
-        speedups = {}
-        changed = dict(row.entries)
-        for (first, second), speedup in of_row.items():
-            setup = entries[second].setup
-            speedups[entries[first].setup, setup] = speedup
-            if entries[first].setup == baseline:
-                changed[setup] = replace(entries[second], speedup=speedup)
-        with_speedups.append(replace(row, entries=changed, speedups=speedups))
-    return with_speedups
-
-
-def _list_pairs(
-    entries: Sequence[Entry], compared: Collection[str], allows_unequal: bool
-) -> list[Pair]:
-    """Returns the pairs of setups that are alike in what must be equal."""
-    settings = [entry.runs[0].settings for entry in entries]
-    pairs = []
-    for first, second in itertools.combinations(range(len(entries)), 2):
-        if allows_unequal or not find_unequal_settings(
-            settings[first], settings[second], compared=compared
-        ):
-            pairs.append((first, second))
-    return pairs
 
 
 def _row_order(row: Row) -> tuple[float, float, str]:

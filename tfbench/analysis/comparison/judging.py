@@ -52,6 +52,7 @@ from tfbench.analysis.comparison.intervals import (
     holm,
     merge_estimates,
 )
+from tfbench.records.settings import SESSION_SCATTER
 
 Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
 Finding = Literal[Judgement, "too noisy to tell"]
@@ -69,9 +70,6 @@ MOST_BORROWED = 5.5
 LEAST = 2.75
 # Simulated with setups that scatter by 2, 2 and 10 %: with more, too many such tables are wrong.
 MOST_OF_SETUPS = 3.0
-# By which the level of a machine scatters between sessions: 2 % on a quiet machine, more on a
-# shared one.
-SESSION_SCATTER = 0.05
 _KNOWN = 1e9  # degrees of freedom of a variance that is stated, not estimated
 _LEAST_RUNS = 2  # of either setup, for a judgement
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by

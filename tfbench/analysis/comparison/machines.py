@@ -60,7 +60,7 @@ def list_setups(comparison: Comparison) -> list[MachineSetup]:
         setups = []
         for entry in row.measured_entries():
             if all(run.num_machines == 1 for run in entry.runs):
-                setups.append(_measure(row, entry, comparison.machine_settings))
+                setups.append(_measure(row, entry, comparison.settings.machines))
         machines = list(dict.fromkeys(setup.machine for setup in setups))
         setups.sort(key=lambda setup: -(setup.entry.speed or 0.0))
         setups.sort(key=lambda setup: machines.index(setup.machine))

@@ -9,12 +9,7 @@ from tfbench.analysis.comparison.equality import Difference, name_differences
 from tfbench.analysis.comparison.failures import UNKNOWN
 from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.fastest import describe_where, which_to_use
-from tfbench.analysis.comparison.judging import (
-    SESSION_SCATTER,
-    Finding,
-    Speedup,
-    describe_ratio,
-)
+from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.analysis.run.warnings import MIN_HEADROOM
@@ -293,10 +288,10 @@ def find_caveats(comparison: Comparison) -> Iterator[str]:
         )
     speedups = [entry.speedup for entry in comparison.all_entries() if entry.speedup]
     if any(speedup.is_between_sessions for speedup in speedups):
+        drift = f"{100 * comparison.settings.session_scatter:g} %"
         yield (
-            "Ratios between sessions (s) allow for levels that drift by"
-            f" {100 * SESSION_SCATTER:.0f} % from one session to the next, which more rounds do not"
-            " show."
+            f"Ratios between sessions (s) allow for levels that drift by {drift} from one session"
+            " to the next, which more rounds do not show."
         )
     yield from machine_caveats(comparison)
     num_left_out = sum(len(entry.left_out) for entry in comparison.all_entries())

@@ -224,7 +224,7 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
         entries = [_entry_document(entry) for entry in row.entries.values()]
         rows.append({**to_document(row, without=("entries", "speedups")), "entries": entries})
     return {
-        **to_document(comparison, without=("rows", "references", "machine_settings", "runs")),
+        **to_document(comparison, without=("rows", "references", "settings", "runs")),
         "rows": rows,
         "scaling": scaling_document(scaling) if scaling else None,
         "machines": machines_document(comparison),  # of several
