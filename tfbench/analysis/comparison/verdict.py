@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.brief import name_setups
+from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.equality import Difference, name_differences
 from tfbench.analysis.comparison.failures import UNKNOWN
-from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.fastest import describe_where, which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
