@@ -14,7 +14,7 @@ SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
     "benchmarks": 20460,
-    "tests": 141050,
+    "tests": 147300,
     "tfbench": 3570,
     "tfbench/analysis": 21590,
     "tfbench/backends": 14765,
@@ -25,11 +25,11 @@ BUDGET = {
     "tfbench/recipe": 5526,
     "tfbench/records": 5847,
     "tfbench/report": 19096,
-    "tfbench/runs": 10966,
+    "tfbench/runs": 11360,
     "tfbench/store": 2735,
     "tfbench/sweeps": 8470,
     "tfbench/tracking": 6994,
-    "tfbench/worker": 13379,
+    "tfbench/worker": 13980,
 }
 _NO_CODE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 
