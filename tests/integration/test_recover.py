@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,9 +20,11 @@ from journals import begin_elsewhere, build_sized_result, hold, make_database, w
 from profile_runs import build_profile_run, write_profile_journal
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
+from tfbench.records import json_lines
 from tfbench.records.journal import read_records, read_result, replay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.runs.recovery import RecoveredRun, import_journals, recover
+from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
@@ -142,7 +145,7 @@ def test_a_run_without_an_end_gets_the_one_that_its_journal_tells(
         last if "KILLED" in message else 1_700_000_013,
     )
     assert (len(result.epochs), result.num_unreadable_lines) == (num_epochs, num_unreadable_lines)
-    assert read_records(path)[-1]["kind"] == "exit"
+    assert list(read_records(path))[-1]["kind"] == "exit"
     assert not path.with_suffix(".reserve").exists()
 
 
@@ -403,3 +406,18 @@ def test_an_import_takes_a_run_whole_and_connects_once(store: Store, tmp_path: P
     assert (run.status, tracker.connections) == ("imported", 1)
     reading = read_result(other.journal_path(path.stem))
     assert (reading.num_unreadable_lines, reading.status) == (0, "FINISHED")
+
+
+def test_an_import_reads_a_journal_once_and_lists_need_not_read_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_journal(store, RESULTS[0])
+    other = Store(tmp_path / "other")
+    read = []
+    read_file = json_lines.read_file
+    monkeypatch.setattr(json_lines, "read_file", lambda path: read.append(path) or read_file(path))
+    tracker = Mock()
+    import_journals(other, [path], lambda *_: tracker, other.default_state)
+    tracker.project.assert_called_once_with(path.stem)
+    assert [brief.run_id for brief in read_briefs(other, [path.stem]).found] == [path.stem]
+    assert read == [path]

@@ -170,13 +170,15 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     tfbench export 3f2a -o mnist_mlp-gpu.jsonl
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
+    import collections
+
     from tfbench.records import json_lines
     from tfbench.records.journal import read_records
 
     run_id = store.find(run)
     journal = store.journal_path(run_id)
-    records = read_records(journal)
-    if not any(record["kind"] == "exit" for record in records):
+    kinds = collections.Counter(record["kind"] for record in read_records(journal))
+    if not kinds["exit"]:
         click.echo(
             f"Warning: run {run_id} has no end, so the file is incomplete. `tfbench recover`"
             " adds it.",
@@ -186,7 +188,7 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     require_free(target)
     write_to(target, json_lines.whole_lines(journal.read_bytes()))
     if not is_stdout(target):
-        echo_lines([f"{target}: run {run_id}, {len(records)} lines of JSON."])
+        echo_lines([f"{target}: run {run_id}, {kinds.total()} lines of JSON."])
 
 
 @click.command("import", short_help="Import exported runs.")

@@ -5,11 +5,12 @@ It is the truth: all else can be rebuilt from it.
 
 import contextlib
 import errno
+import gc
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ SYNC_SECONDS = 1.0
 # kept free on disk, so that what was measured can still be written when the disk is full
 RESERVE_BYTES = 65_536
 WORK_SUFFIX = ".work"
-NO_REQUEST = "it holds no request"
 
 # Kinds of records that change the stage of a run, or when it began or ended.
 _MILESTONES = ("stage", "started", "finished", "failed", "exit")
@@ -156,11 +156,14 @@ class Replay:
     """
 
     def __init__(self) -> None:
+        self.kinds: set[str] = set()  # of records that there are
+        self.last_time = 0.0  # when the latest record was written, in seconds since 1970
         self._values: Fields = {}
         self._profile: Fields = {}
         self._lists: dict[str, list[Any]] = {name: [] for name in _LISTS}
         self._num_unreadable_lines = 0
         self._damage: RecipeError | None = None  # of a request
+        self._epoch = 0  # of the last span
 
     def apply(self, record: Record) -> Fields:
         """Takes in one record, and returns its fields.
@@ -173,6 +176,8 @@ class Replay:
         """
         fields = events.read_fields(record)
         kind = record["kind"]
+        self.kinds.add(kind)
+        self.last_time = max(self.last_time, float(record["time"]))
         if kind == "request":
             self._take_request(record)
         elif kind == "spans":
@@ -190,9 +195,10 @@ class Replay:
 
         Raises:
             RecipeError: The request is damaged wherever it stands.
+            TrackingError: There is none.
         """
-        if self._damage and "request" not in self._values:
-            raise self._damage
+        if "request" not in self._values:
+            raise self._damage or TrackingError("is not a tfbench journal: it holds no request")
         lists: Fields = {name: tuple(values) for name, values in self._lists.items()}
         profile = Profile(rounds=lists.pop("rounds"), **self._profile)
         request = self._values.get("request")
@@ -218,7 +224,12 @@ class Replay:
 
     def _add_spans(self, spans: Iterable[events.Span]) -> None:
         for epoch, first, last, seconds in spans:
-            span = StepSpan(epoch=epoch, first_step=first, last_step=last, seconds=seconds)
+            # There may be millions: equal numbers are one in memory.
+            if self._epoch != epoch:
+                self._epoch = epoch
+            if last == first:
+                last = first
+            span = StepSpan(epoch=self._epoch, first_step=first, last_step=last, seconds=seconds)
             self._lists["spans"].append(span)
 
     def _pass_milestone(self, kind: str, fields: Fields) -> None:
@@ -300,24 +311,18 @@ def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(WORK_SUFFIX, prefix, folder, ignore_cleanup_errors=True)
 
 
-def read_records(path: Path) -> list[Record]:
-    """Reads a whole journal; a line that is no record is one of kind `UNREADABLE`.
+def read_records(path: Path) -> Iterator[Record]:
+    """Reads a whole journal, a record at a time: one may be larger than memory.
+
+    A line that is no record is one of kind `UNREADABLE`.
 
     Raises:
-        TrackingError: The file is no journal.
+        TrackingError: It cannot be read.
     """
     try:
-        records = record_lines.read_file(path)
+        yield from record_lines.read_file(path)
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-    if not has_request(records):
-        raise damaged(path, f"is not a tfbench journal: {NO_REQUEST}")
-    return records
-
-
-def has_request(records: Iterable[Record]) -> bool:
-    """Says whether records hold a request, without which they are of no run."""
-    return any(record["kind"] == "request" for record in records)
 
 
 def damaged(path: Path, what: str) -> TrackingError:
@@ -331,32 +336,60 @@ def damaged(path: Path, what: str) -> TrackingError:
 def replay(records: Iterable[Record]) -> RunResult:
     """Rebuilds a run's result from its journal's records."""
     state = Replay()
-    for record in records:
-        state.apply(record)
+    with _without_collection():
+        for record in records:
+            state.apply(record)
     return state.result()
 
 
-def read_result(path: Path, records: Iterable[Record] | None = None) -> RunResult:
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keeps Python from searching for cycles, which takes long among millions of spans."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def read_result(path: Path) -> RunResult:
     """Rebuilds a run's result from its journal in a store.
 
-    Args:
-        path: The journal.
-        records: What is in it, if it was read already.
+    Raises:
+        TrackingError: As of `read_replay`.
+    """
+    return read_replay(path).result()
+
+
+def read_replay(path: Path) -> Replay:
+    """Takes in the journal of a run in a store.
 
     Raises:
         TrackingError: It cannot be read, is damaged, or is that of another run than its name says.
     """
-    if records is None:
-        records = read_records(path)
+    state = Replay()
+    with _without_collection():
+        for record in read_records(path):
+            with _naming_damage(path):
+                state.apply(record)
+    with _naming_damage(path):
+        run_id = state.result().request.run_id
+    if run_id != path.stem:  # by which all that is beside it is found
+        raise damaged(path, f"is damaged: it is of run {run_id}")
+    return state
+
+
+@contextlib.contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Turns whatever goes wrong with what is in a journal into an error that names the file."""
     try:
-        result = replay(records)
+        yield
     except TrackingError as error:
         raise damaged(path, str(error)) from error
     except Exception as error:  # anything may be in a file
         raise damaged(path, f"is damaged: {describe(error)}") from error
-    if result.request.run_id != path.stem:  # by which all that is beside it is found
-        raise damaged(path, f"is damaged: it is of run {result.request.run_id}")
-    return result
 
 
 def describe(error: Exception) -> str:

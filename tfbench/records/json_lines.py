@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.records.whole_files import read_regular_file
+from tfbench.records.whole_files import open_at_once
 from tfbench.schema import MAX_TIME, read_json
 
 Record = dict[str, Any]
@@ -74,16 +74,22 @@ class Follower:
         return list(_read(whole))
 
 
-def read_file(path: Path) -> list[Record]:
+def read_file(path: Path) -> Iterator[Record]:
     """Reads a file that nobody is taken to write to; a half-written line at its end is left out.
 
-    Returns:
-        Its records, and one of kind `UNREADABLE` for each line that is none. Those have the time 0.
+    Yields:
+        Its records, one at a time, and one of kind `UNREADABLE` for each line that is none. Those
+        have the time 0.
 
     Raises:
         OSError: It cannot be read.
     """
-    return list(_read(whole_lines(read_regular_file(path))))
+    with open(path, "rb", opener=open_at_once) as file:
+        for line in file:
+            is_whole = line.endswith(b"\n")
+            for record in _read(line):
+                if is_whole or record["kind"] != UNREADABLE:
+                    yield record
 
 
 def whole_lines(data: bytes) -> bytes:
@@ -114,11 +120,6 @@ def parse(line: bytes) -> Record:
     if not isinstance(time, int | float) or not 0 <= time <= MAX_TIME:
         raise ValueError(f"time: must be seconds since 1970. Received: {time!r:.80}.")
     return record
-
-
-def last_time(records: Iterable[Record]) -> float:
-    """Returns when the latest of some records was written, in seconds since 1970."""
-    return max((float(record["time"]) for record in records), default=0.0)
 
 
 def _read(lines: bytes) -> Iterator[Record]:

@@ -3,29 +3,28 @@
 import contextlib
 import dataclasses
 import functools
+import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
-from tfbench.analysis.comparison.brief import make_brief
+from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TfbenchError, TrackingError
 from tfbench.records import json_lines
 from tfbench.records.journal import (
-    NO_REQUEST,
     Journal,
+    Replay,
     describe,
     files_folder,
-    has_request,
-    read_records,
-    read_result,
+    read_replay,
     replay,
 )
-from tfbench.records.json_lines import Record, last_time
-from tfbench.records.run import RunResult, TrackedRun
-from tfbench.records.whole_files import read_regular_file, replacing
+from tfbench.records.run import RunExit, TrackedRun
+from tfbench.records.whole_files import open_at_once, replacing
 from tfbench.runs.run_status import deduce_exit, was_untried
 from tfbench.store import sweep_log
+from tfbench.store.briefs import find_brief, keep_brief
 from tfbench.store.liveness import is_running, locked, may_be_running
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
@@ -117,29 +116,30 @@ def _recover_one(
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
-        if b"\n" not in read_regular_file(path) and not files_folder(path).exists():
+        if not _has_a_line(path) and not files_folder(path).exists():
             if is_running(path) is not False:
                 return RecoveredRun(run_id, "left", "it is just starting")
             return _discard(store, run_id)
-        records = read_records(path)
-        result = read_result(path, records)  # before anything is taken from a record
         if is_running(path):
             return RecoveredRun(run_id, "left", "it is still running")
-        if may_be_running(path, records):
-            return RecoveredRun(run_id, "left", _ELSEWHERE)
-        if result.exit and was_untried(result.exit):
+        # Of a run whose end was read before, the journal is read by MLflow's process alone.
+        if brief := find_brief(path):
+            status = brief.status
+            reason = brief.reason
+        else:
+            replay = read_replay(path)
+            if may_be_running(path, replay):
+                return RecoveredRun(run_id, "left", _ELSEWHERE)
+            if "rejected" in replay.kinds or replay.kinds.isdisjoint(_RESULTS):
+                return _discard(store, run_id)
+            end = replay.result().exit or _write_end(path, replay)
+            status = end.status
+            reason = end.reason
+        if was_untried(status, reason):
             return None
-        kinds = {record["kind"] for record in records}
-        if "rejected" in kinds or kinds.isdisjoint(_RESULTS):
-            return _discard(store, run_id)
-        if result.exit is None:
-            _write_end(path, result, records)
-            result = read_result(path)
+        message = _describe_end(status, reason)
         state = state or store.default_state
         tracked = open_tracker(state.tracking_uri, state.experiment).project(run_id)
-        message: str = result.status
-        if result.exit and result.exit.reason:
-            message = f"{message}: {result.exit.reason}"
         return RecoveredRun(run_id, "recovered", message, tracked)
     except TfbenchError as error:
         return RecoveredRun(run_id, "failed", str(error))
@@ -154,16 +154,26 @@ def _discard(store: Store, run_id: str) -> RecoveredRun:
     return RecoveredRun(run_id, "discarded", "it ended before anything was measured")
 
 
-def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:
+def _describe_end(status: str, reason: str) -> str:
+    return f"{status}: {reason}" if reason else status
+
+
+def _has_a_line(path: Path) -> bool:
+    with open(path, "rb", opener=open_at_once) as file:
+        return b"\n" in file.readline()
+
+
+def _write_end(path: Path, replay: Replay) -> RunExit:
     """Adds the record that the process which tracked the run could not write any more."""
-    end = deduce_exit(result)
+    end = deduce_exit(replay.result())
     journal = Journal(path)
     try:
         # The time of the last record; the run did not go on until now.
-        journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
+        journal.append("exit", status=end.status, reason=end.reason, time=replay.last_time)
     finally:
         with contextlib.suppress(OSError):  # its reserve stays
             journal.close()
+    return end
 
 
 def import_journals(
@@ -185,19 +195,19 @@ def import_journals(
     Raises:
         TrackingError: A file is no whole journal, or the store cannot be written to.
     """
-    results = list(map(_read_run, paths))
-    for result in results:
-        store.journal_path(result.request.run_id)  # rejects an id that would lead out of the store
+    briefs = list(map(_read_run, paths))
+    for brief in briefs:
+        store.journal_path(brief.run_id)  # rejects an id that would lead out of the store
     stored_ids = set(store.run_ids())
     entries = {}
-    for path, result in zip(paths, results, strict=True):
-        run_id = result.request.run_id
-        if result.exit is None:
+    for path, brief in zip(paths, briefs, strict=True):
+        run_id = brief.run_id
+        if brief.status == "RUNNING":
             entries[run_id] = RecoveredRun(run_id, "left", _NO_END)
         elif run_id not in stored_ids:
-            _copy(path, run_id, store, state)
+            _copy(path, brief, store, state)
             stored_ids.add(run_id)
-            entries[run_id] = RecoveredRun(run_id, "imported", result.status)
+            entries[run_id] = RecoveredRun(run_id, "imported", brief.status)
         elif run_id not in entries:
             entries[run_id] = RecoveredRun(run_id, "known", "it is in the store already")
     copied = [run_id for run_id, entry in entries.items() if entry.status == "imported"]
@@ -209,13 +219,15 @@ def import_journals(
     return list(entries.values())
 
 
-def _copy(path: Path, run_id: str, store: Store, state: TrackingState) -> None:
+def _copy(path: Path, brief: RunBrief, store: Store, state: TrackingState) -> None:
+    run_id = brief.run_id
     target = store.create_journal(run_id)
     with locked(store.root / _LOCK):  # `recover` removes what is there before its journal
         try:
             with replacing(target) as copy:
-                copy.write_bytes(path.read_bytes())
+                shutil.copyfile(path, copy)
                 store.write_state(run_id, state)
+            keep_brief(brief, target)
         except OSError as error:
             store.discard(run_id)
             raise TrackingError(
@@ -223,20 +235,18 @@ def _copy(path: Path, run_id: str, store: Store, state: TrackingState) -> None:
             ) from error
 
 
-def _read_run(path: Path) -> RunResult:
-    """Reads a run's journal and checks that lists and tables can show it.
+def _read_run(path: Path) -> RunBrief:
+    """Reads a run's journal, which may come from anywhere, as lists and tables show it.
 
-    The journal may come from anywhere.
+    A run without an end is of the status RUNNING.
 
     Raises:
         TrackingError: It cannot be read, or is no journal of a run.
     """
     try:
-        records = json_lines.read_file(path)
-        if not has_request(records):
-            raise TrackingError(f"is not a tfbench journal: {NO_REQUEST}")
-        result = replay(records)
-        make_brief(result, summarize_run(result), journal_bytes=0)
+        num_bytes = path.stat().st_size
+        result = replay(json_lines.read_file(path))
+        brief = make_brief(result, summarize_run(result), journal_bytes=num_bytes)
         if result.request.worker_rank and result.request.worker_rank.index:
             raise TrackingError(
                 "is the journal of a worker other than worker 0. Import worker 0's journal instead"
@@ -249,4 +259,4 @@ def _read_run(path: Path) -> RunResult:
         raise TrackingError(
             f"{path}: is damaged: {describe(error)} It was not imported."
         ) from error
-    return result
+    return brief

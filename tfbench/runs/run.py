@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
-from tfbench.records.journal import read_records, read_result
+from tfbench.records.journal import read_replay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run.run_document import run_document
 from tfbench.runs.run_status import deduce_exit
@@ -131,10 +131,10 @@ def read_stored(store: Store, token: str) -> Run:
     """
     run_id = store.find(token)
     journal = store.journal_path(run_id)
-    records = read_records(journal)
-    result = read_result(journal, records)
+    replay = read_replay(journal)
+    result = replay.result()
     state = store.read_state(run_id)
-    if not (result.exit or may_be_running(journal, records)):
+    if not (result.exit or may_be_running(journal, replay)):
         result = dataclasses.replace(result, exit=deduce_exit(result))
     summary = summarize_stored(result, journal)
     return Run(

@@ -35,9 +35,9 @@ def read_outcome(status: str, reason: str) -> tuple[str, str]:
     return status, reason
 
 
-def was_untried(end: RunExit) -> bool:
+def was_untried(status: str, reason: str) -> bool:
     """Says whether a run was rejected or skipped, so that MLflow is not to have it."""
-    return read_outcome(end.status, end.reason) != (end.status, end.reason)
+    return read_outcome(status, reason) != (status, reason)
 
 
 def was_cut_short(status: str, reason: str) -> bool:

@@ -30,8 +30,13 @@ def write_brief(result: RunResult, summary: Summary, journal_path: Path) -> RunB
         OSError: The folder cannot be written to.
     """
     brief = make_brief(result, summary, journal_bytes=journal_path.stat().st_size)
-    write_whole(brief_path(journal_path), json.dumps(to_plain(brief), separators=(",", ":")))
+    keep_brief(brief, journal_path)
     return brief
+
+
+def keep_brief(brief: RunBrief, journal_path: Path) -> None:
+    """Writes a brief beside the journal that it was made from, as of `write_brief`."""
+    write_whole(brief_path(journal_path), json.dumps(to_plain(brief), separators=(",", ":")))
 
 
 def brief_path(journal_path: Path) -> Path:
@@ -57,12 +62,19 @@ def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
     return briefs
 
 
-def _read_brief(journal_path: Path) -> RunBrief | None:
+def find_brief(journal_path: Path) -> RunBrief | None:
+    """Returns the brief beside a journal; None: there is none, or the journal has changed."""
     with contextlib.suppress(OSError, ValueError):
         brief = read_as(RunBrief, read_regular_file(brief_path(journal_path)))
         is_current = brief.format_version == FORMAT_VERSION and brief.run_id == journal_path.stem
         if is_current and brief.journal_bytes == journal_path.stat().st_size:
             return brief
+    return None
+
+
+def _read_brief(journal_path: Path) -> RunBrief | None:
+    if brief := find_brief(journal_path):
+        return brief
     result = read_result(journal_path)
     if result.exit is None:
         return None  # it still runs, or `tfbench recover` will say how it ended

@@ -7,11 +7,11 @@ import contextlib
 import fcntl
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from tfbench.errors import TrackingError
-from tfbench.records.json_lines import Record, last_time
+from tfbench.records.journal import Replay
 from tfbench.records.whole_files import open_at_once
 
 SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so long is over
@@ -84,13 +84,13 @@ def is_running(journal_path: Path) -> bool | None:
         return None
 
 
-def may_be_running(journal_path: Path, records: Sequence[Record]) -> bool:
+def may_be_running(journal_path: Path, journal: Replay) -> bool:
     """Says whether a run still goes on as far as can be known, on another host by its journal."""
     running = is_running(journal_path)
     if running is not None:
         return running
-    has_end = any(record["kind"] == "exit" for record in records)
-    return not has_end and time.time() - last_time(records) < SILENT_SECONDS
+    has_end = "exit" in journal.kinds
+    return not has_end and time.time() - journal.last_time < SILENT_SECONDS
 
 
 def _lock_path(journal_path: Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
-from tfbench.records.journal import read_records, read_result
+from tfbench.records.journal import read_replay
 from tfbench.records.run import Summary
 from tfbench.records.sweep import format_value, list_planned_runs
 from tfbench.report.history import HistoryEntry, Kind
@@ -61,9 +61,9 @@ def list_history(
 def _read_open(store: Store, run_id: str) -> RunBrief:
     """Returns a run whose journal has no end, without its figures."""
     journal = store.journal_path(run_id)
-    records = read_records(journal)
-    brief = make_brief(read_result(journal, records), Summary(metrics={}), journal_bytes=0)
-    if may_be_running(journal, records):
+    replay = read_replay(journal)
+    brief = make_brief(replay.result(), Summary(metrics={}), journal_bytes=0)
+    if may_be_running(journal, replay):
         return brief
     return dataclasses.replace(
         brief,

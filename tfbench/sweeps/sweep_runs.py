@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
-from tfbench.records.journal import Journal, read_records, read_result, request_fields
+from tfbench.records.journal import Journal, read_replay, request_fields
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import (
     BATCH_KEY,
@@ -85,10 +85,10 @@ def _read_with_ends(store: Store, run_ids: Sequence[str]) -> Briefs:
             continue
         path = store.journal_path(run_id)
         try:
-            records = read_records(path)
-            if may_be_running(path, records):
+            replay = read_replay(path)
+            if may_be_running(path, replay):
                 continue
-            result = read_result(path, records)
+            result = replay.result()
             ended = dataclasses.replace(result, exit=result.exit or deduce_exit(result))
             summary = summarize_stored(ended, path)
         except TrackingError as error:
@@ -148,7 +148,7 @@ def _find_loss(store: Store, run_id: str, briefs: Briefs, by_id: Mapping[str, Ru
     if brief:
         is_silent = ended_silently(brief.status, brief.reason)
     else:
-        is_silent = not may_be_running(path, read_records(path))
+        is_silent = not may_be_running(path, read_replay(path))
     return f"{path}: does not say how the run ended" if is_silent else ""
 
 

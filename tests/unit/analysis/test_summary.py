@@ -14,12 +14,7 @@ from builders import (
     build_span,
     build_usage,
 )
-from tfbench.analysis.run.spans import (
-    samples_per_second,
-    steady_spans,
-    step_time_mad,
-    step_time_quantile,
-)
+from tfbench.analysis.run.spans import StepTimes, samples_per_second, steady_spans
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import METRICS
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources
@@ -271,23 +266,17 @@ def test_speeds_are_samples_over_seconds_and_step_times_weigh_by_steps_not_by_sp
     slow = build_span(first_step=1, last_step=1, seconds=3.0)
     fast = build_span(first_step=2, last_step=10, seconds=1.0)
     assert (samples_per_second([slow, fast], 10), samples_per_second([], 10)) == (25.0, None)
-    assert [step_time_quantile([slow, fast], share) for share in (0.5, 1.0)] == pytest.approx(
-        [1 / 9, 3.0]
-    )
+    times = StepTimes([slow, fast])
+    assert [times.quantile(share) for share in (0.5, 1.0)] == pytest.approx([1 / 9, 3.0])
     # Steps of 3, a ninth nine times, and a fifth: the distances from a ninth are 0 in the middle.
-    assert step_time_mad(
-        [slow, fast, build_span(first_step=11, last_step=11, seconds=0.2)]
-    ) == pytest.approx(0.0)
-    assert step_time_quantile([], 0.5) is step_time_mad([]) is None
+    three = StepTimes([slow, fast, build_span(first_step=11, last_step=11, seconds=0.2)])
+    assert three.mad == pytest.approx(0.0)
+    assert StepTimes([]).quantile(0.5) is StepTimes([]).mad is None
     # Between the ninth and the tenth of 0.05, 0.15 ... 0.95, at 9 * 0.9 = 8.1.
-    assert step_time_quantile(
-        build_spans([0.05 + n / 10 for n in range(10)], 1), 0.9
-    ) == pytest.approx(0.86)
-    many = build_spans([1.0, 2.0, 4.0], 10**15)  # whose steps no memory holds
-    assert [1e15 * find for find in (step_time_quantile(many, 0.5), step_time_mad(many))] == [
-        2.0,
-        1.0,
-    ]
+    tenths = StepTimes(build_spans([0.05 + n / 10 for n in range(10)], 1))
+    assert tenths.quantile(0.9) == pytest.approx(0.86)
+    many = StepTimes(build_spans([1.0, 2.0, 4.0], 10**15))  # whose steps no memory holds
+    assert [1e15 * find for find in (many.quantile(0.5), many.mad)] == [2.0, 1.0]
 
 
 def test_utilization_does_not_exist_above_the_peak() -> None:

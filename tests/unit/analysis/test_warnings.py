@@ -62,6 +62,11 @@ def names(result: RunResult) -> list[str]:
     ]
 
 
+def find_all(result: RunResult) -> tuple[str, ...]:
+    """Returns the texts of all warnings of a run."""
+    return find_warnings(RunView(result))
+
+
 def run(**fields: Any) -> RunResult:
     """Builds a run of a warm-up and eleven steady spans, of ten steps and a second each.
 
@@ -400,7 +405,7 @@ def test_a_warning_holds_where_it_should_and_not_near_it(name: str) -> None:
 
 def test_the_texts_of_all_warnings(golden: Golden) -> None:
     texts = [
-        f"{name}\n{(*find_warnings(having[0]), *find_notes(having[0]))[0]}\n"
+        f"{name}\n{(*find_all(having[0]), *find_notes(having[0]))[0]}\n"
         for name, (having, _) in CASES.items()
         if having
     ]
@@ -413,11 +418,10 @@ def test_a_sound_run_needs_no_warning_nor_does_one_of_an_old_journal() -> None:
         training_flops_per_sample=6000,
     )
     checks = {"input_check": InputCheck(num_batches=100, seconds=1.0), "peak_checks": (peak(9e6),)}
-    assert find_warnings(run()) == find_warnings(run(model=known, **checks)) == ()
-    assert find_warnings(seen(*[GpuState(temperature_celsius=60.0)] * 9)) == ()
+    assert find_all(run()) == find_all(run(model=known, **checks)) == ()
+    assert find_all(seen(*[GpuState(temperature_celsius=60.0)] * 9)) == ()
     assert (
-        find_warnings(run(usage=None, environment=None, settings=None, model=None, placement=None))
-        == ()
+        find_all(run(usage=None, environment=None, settings=None, model=None, placement=None)) == ()
     )
 
 
@@ -437,7 +441,7 @@ def test_what_was_learned_comes_before_the_speed_and_what_was_asked_for_is_no_wa
         *("loss_not_finite", "waiting_for_disk"),
         *("shared_cores", "synthetic_data", "limited", "left_out"),
     ]
-    assert tuple(one.split()[0] for one in find_warnings(result)) == ("Loss", "Training", "another")
+    assert tuple(one.split()[0] for one in find_all(result)) == ("Loss", "Training", "another")
     assert find_notes(result)[0] == "no GPU found" and len(find_notes(result)) == 5
 
 
@@ -456,7 +460,7 @@ def test_what_was_set_is_blamed_for_accuracy_only_where_it_may_change_it(
     key: str, optimizer: Fields, is_blamed: bool
 ) -> None:
     found = learned(0.1, training={"epochs": 1, "optimizer": {"name": "adam"} | optimizer})
-    (text,) = find_warnings(
+    (text,) = find_all(
         dataclasses.replace(found, request=dataclasses.replace(found.request, overrides=(key,)))
     )
     assert ("may explain it" in text) == is_blamed
@@ -465,7 +469,7 @@ def test_what_was_set_is_blamed_for_accuracy_only_where_it_may_change_it(
 def test_a_limit_of_steps_is_to_be_replaced_by_a_longer_one() -> None:
     assert (
         "(--seconds 12 instead of --steps)"
-        in find_warnings(asked(measurement={"warmup_steps": 45, "steps": 60}))[0]
+        in find_all(asked(measurement={"warmup_steps": 45, "steps": 60}))[0]
     )
 
 

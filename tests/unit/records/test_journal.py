@@ -16,6 +16,7 @@ from journals import build_sized_result, write_journal
 from outcomes import error_of
 from tfbench.errors import TrackingError
 from tfbench.records import journal as journal_module
+from tfbench.records import json_lines
 from tfbench.records.journal import (
     DiskFullError,
     Journal,
@@ -87,7 +88,7 @@ def test_what_was_measured_comes_back(tmp_path: Path) -> None:
         breakdown=BreakdownRecord(entries={"startup": 3.5, "steady": 1.0}, elapsed_seconds=4.75),
         peak_checks=tuple(build_peak(seconds=s) for s in (0.2, 0.1)),
     )
-    records = read_records(write_journal(Store(tmp_path), result))
+    records = list(read_records(write_journal(Store(tmp_path), result)))
     assert replay(records) == result
     require_that_lines_only_add(records)
 
@@ -105,6 +106,21 @@ def test_a_run_ends_when_its_training_does_and_not_when_its_process_does(
     assert replay(read_records(path)).ended_at == 100.0
 
 
+def test_a_journal_is_read_a_record_at_a_time(
+    path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        journal.append("note", text=str(number))
+    journal.close()
+    parsed = []
+    parse = json_lines.parse
+    monkeypatch.setattr(json_lines, "parse", lambda line: parsed.append(line) or parse(line))
+    records = read_records(path)
+    for number in range(1, 5):
+        next(records)
+        assert len(parsed) == number
+
+
 def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(
     path: Path, journal: Journal
 ) -> None:
@@ -117,7 +133,7 @@ def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(
     with path.open("ab", buffering=0) as file:
         file.write(b'{"kind":"started",')
         assert follower.read() == []
-        assert len(read_records(path)) == 2
+        assert len(list(read_records(path))) == 2
         file.write(b'"time":1.0}\n')
     assert follower.read() == [{"kind": "started", "time": 1.0}]
 

@@ -1,5 +1,6 @@
 """Spans of training steps, which of them are steady, and a view of a run that rests on these."""
 
+import array
 import bisect
 import dataclasses
 import functools
@@ -40,40 +41,63 @@ def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> flo
     return sum(span.num_steps for span in spans) * global_batch_size / seconds
 
 
-def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | None:
-    """Returns the seconds that `fraction` of the steps stay below, each taking its span's mean.
+class _Quantiles:
+    """Quantiles of values, each of which occurs so often; sorted once for all of them."""
 
-    Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7); at 0.5
-    this is the usual median. None without spans. Spans weigh by their steps without being spread
-    out: a run may have many millions.
+    def __init__(self, values: Sequence[float], numbers: Sequence[int]) -> None:
+        self._values: Sequence[float]
+        self._ends: Sequence[int]
+        if len(set(numbers)) == 1:
+            number = numbers[0]
+            self._values = array.array("d", sorted(values))
+            self._ends = range(number, number * len(values) + 1, number)
+        else:
+            order = sorted(range(len(values)), key=values.__getitem__)
+            self._values = [values[place] for place in order]
+            self._ends = list(itertools.accumulate(numbers[place] for place in order))
+
+    def find(self, fraction: float) -> float | None:
+        """Returns one; None without values."""
+        if not self._values:
+            return None
+        position = (self._ends[-1] - 1) * fraction
+        floor = math.floor(position)
+        lower = self._values[bisect.bisect(self._ends, floor)]
+        upper = self._values[bisect.bisect(self._ends, math.ceil(position))]
+        return lower + (upper - lower) * (position - floor)
+
+
+class StepTimes:
+    """The times of steps in seconds, each taking its span's mean.
+
+    Spans weigh by their steps without being spread out: a run may have many millions.
     """
-    return _quantile([(span.seconds / span.num_steps, span.num_steps) for span in spans], fraction)
 
+    def __init__(self, spans: Sequence[StepSpan]) -> None:
+        self._numbers = [span.num_steps for span in spans]
+        times = (span.seconds / number for span, number in zip(spans, self._numbers, strict=True))
+        self._times = array.array("d", times)
+        self._quantiles = _Quantiles(self._times, self._numbers)
 
-def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
-    """Returns the median absolute deviation of the steps' times, each taking its span's mean.
+    def quantile(self, fraction: float) -> float | None:
+        """Returns the seconds that `fraction` of the steps stay below; None without spans.
 
-    In seconds; None without spans. Not scaled to a standard deviation, which would be 1.4826 times
-    as much for normal times.
-    """
-    median = step_time_quantile(spans, 0.5)
-    if median is None:
-        return None
-    deviations = [(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans]
-    return _quantile(deviations, 0.5)
+        Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7); at
+        0.5 this is the usual median.
+        """
+        return self._quantiles.find(fraction)
 
+    @functools.cached_property
+    def mad(self) -> float | None:
+        """The median absolute deviation; None without spans.
 
-def _quantile(weighted: Sequence[tuple[float, int]], fraction: float) -> float | None:
-    """Returns a quantile of values, each with how often it occurs; None without any."""
-    if not weighted:
-        return None
-    ordered = sorted(weighted)
-    ends = list(itertools.accumulate(number for _, number in ordered))
-    position = (ends[-1] - 1) * fraction
-    floor = math.floor(position)
-    lower, _ = ordered[bisect.bisect(ends, floor)]
-    upper, _ = ordered[bisect.bisect(ends, math.ceil(position))]
-    return lower + (upper - lower) * (position - floor)
+        Not scaled to a standard deviation, which would be 1.4826 times as much for normal times.
+        """
+        median = self.quantile(0.5)
+        if median is None:
+            return None
+        deviations = array.array("d", (abs(time - median) for time in self._times))
+        return _Quantiles(deviations, self._numbers).find(0.5)
 
 
 def mean_step_time(spans: Sequence[StepSpan]) -> float | None:
@@ -137,7 +161,12 @@ class RunView:
         measurement = self.result.request.recipe.measurement
         return steady_spans(self.result.spans, warmup_steps=measurement.warmup_steps)
 
-    @property
+    @functools.cached_property
+    def step_times(self) -> StepTimes:
+        """Of the steady spans."""
+        return StepTimes(self.steady)
+
+    @functools.cached_property
     def steady_seconds(self) -> float:
         """How long the steady spans last."""
         return math.fsum(span.seconds for span in self.steady)

@@ -12,8 +12,6 @@ from tfbench.analysis.run.spans import (
     WarningTable,
     cut_by_time,
     mean_step_time,
-    step_time_mad,
-    step_time_quantile,
     trend_deviations,
 )
 from tfbench.records.energy import GpuState
@@ -264,11 +262,11 @@ def _lasting(run: RunView, seconds: float) -> str:
     "Check for background load, then rerun with --repeats 5.",
 )
 def _unsteady(run: RunView) -> Iterator[Values]:
-    median = step_time_quantile(run.steady, 0.5)
+    median = run.step_times.quantile(0.5)
     if not median or len(run.steady) < MIN_SPANS:
         return
-    spread = (step_time_mad(run.steady) or 0.0) / median
-    tail = (step_time_quantile(run.steady, 0.9) or 0.0) / median
+    spread = (run.step_times.mad or 0.0) / median
+    tail = (run.step_times.quantile(0.9) or 0.0) / median
     findings = []
     if spread > MAX_SPREAD:
         findings.append(f"half of the steps differ by {100 * spread:.0f} % or more")
@@ -284,7 +282,7 @@ def _unsteady(run: RunView) -> Iterator[Values]:
     "{action}",
 )
 def _drifting(run: RunView) -> Iterator[Values]:
-    if not step_time_quantile(run.steady, 0.5) or len(run.steady) < MIN_SPANS:
+    if not run.step_times.quantile(0.5) or len(run.steady) < MIN_SPANS:
         return
     thirds = cut_by_time(run.steady, 3)
     first = mean_step_time(thirds[0])

@@ -8,7 +8,7 @@ from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.energy import find_energy
-from tfbench.analysis.run.spans import RunView, step_time_mad, step_time_quantile
+from tfbench.analysis.run.spans import RunView
 from tfbench.analysis.run.warnings import find_notes, find_peak, find_warnings
 from tfbench.metrics import BREAKDOWN_ENTRIES, METRICS, PROFILE_METRICS
 from tfbench.recipe.sections import REGRESSION_LOSSES
@@ -44,8 +44,9 @@ def summarize_run(result: RunResult) -> Summary:
         seconds; `samples_per_second` counts the samples of all replicas. Of a profile, which is no
         training, what exists of `METRICS` and `PROFILE_METRICS`.
     """
-    values = _list_values(RunView(result))
-    warnings = find_warnings(result)
+    run = RunView(result)
+    values = _list_values(run)
+    warnings = find_warnings(run)
     if result.request.profile:
         metrics = _profile_metrics(result, values)
     else:
@@ -140,7 +141,7 @@ def _of(record: str, name: str) -> Figure:
 
 
 def _step_time(fraction: float) -> Figure:
-    return lambda run: step_time_quantile(run.steady, fraction)
+    return lambda run: run.step_times.quantile(fraction)
 
 
 def _best_accuracy(run: RunView) -> float | None:
@@ -243,7 +244,7 @@ _FIGURES: dict[str, Figure] = {
     "step_time_median_seconds": _step_time(0.5),
     "step_time_p90_seconds": _step_time(0.9),
     "step_time_p99_seconds": _step_time(0.99),
-    "step_time_mad_seconds": lambda run: step_time_mad(run.steady),
+    "step_time_mad_seconds": lambda run: run.step_times.mad,
     "epoch_seconds": lambda run: _median(_typical(run), "epoch_seconds"),
     "validation_seconds": lambda run: _median(_typical(run), "validation_seconds"),
     "elapsed_seconds": _last("elapsed_seconds"),

@@ -325,12 +325,12 @@ def _left_out(run: RunView) -> Iterator[Values]:
         yield {"names": ", ".join(names)}
 
 
-def find_warnings(result: RunResult) -> tuple[str, ...]:
+def find_warnings(run: RunView) -> tuple[str, ...]:
     """Returns a text for each thing that makes a run's figures doubtful, what it learned first.
 
     A profile trains nothing, so that it has warnings of the machine alone.
     """
-    run = RunView(result)
+    result = run.result
     if result.request.profile:
         texts = [*MACHINE.texts(run), *result.notes]
     else:
