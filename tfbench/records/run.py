@@ -105,7 +105,7 @@ class ModelSummary:
     # common, columns.
     main_product: Sizes = ()
     # whose operations are not known, which makes flops_per_sample None
-    uncounted_layers: tuple[str, ...] = ()
+    uncounted_layers: tuple[str, ...] = ()  # with OPEN_LENGTH where a length alone is missing
     # Of the user's network, as it was built and compiled; in runs that record no `files`, of one
     # file. "": of a network of tfbench's.
     digest: str = ""
@@ -113,6 +113,10 @@ class ModelSummary:
     files: dict[str, str] = dataclasses.field(default_factory=dict)
     # class of the one that the network came compiled with; the recipe's optimizer is not used
     own_optimizer: str = ""
+
+
+# In the name of a layer whose operations are not known since a length of its data is None.
+OPEN_LENGTH = ", open length"
 
 
 @schema

@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ from tfbench.analysis.comparison.regression import (
 from tfbench.errors import ComparisonError
 from tfbench.records.machine import Gpu
 from tfbench.records.run import ModelSummary
-from tfbench.report.comparison.regression import check_document, check_sections, judgement_sentence
+from tfbench.report.comparison.regression import (
+    baseline_sections,
+    check_document,
+    check_sections,
+    judgement_sentence,
+)
 from tfbench.report.table import text
 
 BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
@@ -94,6 +100,12 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
             done.smallest_detectable,
         )
         assert document["fail_above"] == 0.05
+
+
+def test_a_baseline_says_of_how_many_sessions_it_is_and_how_many_it_needs() -> None:
+    shown = "\n".join(text(baseline_sections(build_sample(*BASE), Path("base.json"), []), 300))
+    assert "Sessions    1. Where days differ by 3 %, unchanged code fails" in shown
+    assert "Save baselines on 3 days" in shown
 
 
 def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> None:

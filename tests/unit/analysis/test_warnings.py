@@ -339,6 +339,7 @@ CASES = {
         [peaked(1, 1.92e9), peaked(1), peaked(2e9, 1e9, other_share=0.1)],
     ),
     "unknown_layers": ([layers(*"abcdefg")], []),
+    "open_layers": ([layers("both (Bidirectional, open length)")], [run()]),
     "slow_worker": (
         [workers((0.06, 0.055), (0.06, 0.005))],
         [workers((0.06, 0.0205), (0.06, 0.018)), workers((0.06, 0.05))],

@@ -127,7 +127,13 @@ class Hidden(keras.Model):
         (Hidden(name="hidden"), [(4, 4)], ("hidden (Hidden)",)),
         (Doubled(name="twice"), [(4,)], ("twice (Doubled)",)),
         (TwiceDense(4, name="two"), [(4,)], ("two (TwiceDense)",)),
-        (layers.Conv2D(2, 3, name="free"), [(None, 8, 3)], ("free (Conv2D)",)),
+        (layers.Conv2D(2, 3, name="free"), [(None, 8, 3)], ("free (Conv2D, open length)",)),
+        (
+            layers.Bidirectional(layers.LSTM(3), name="both"),
+            [(None, 4)],
+            ("both (Bidirectional, open length)",),
+        ),
+        (layers.ConvLSTM2D(2, 3, name="lstm"), [(None, 4, 4, 1)], ("lstm (ConvLSTM2D)",)),
         (
             layers.TimeDistributed(layers.Dense(2), name="steps"),
             [(5, 4)],

@@ -105,7 +105,10 @@ def test_both_speeds_are_shown_and_what_lies_between_them(
     summary = Summary(metrics=metrics)
     shown = "\n".join(text(run_sections(result, summary), 300))
     times = f"{speedup:.2f}x" if speedup else "as fast as"
-    assert f"{times} the recipe as it is (21,284 samples/s in a short run): {line}" in shown
+    assert (
+        f"{times} the recipe as it is (21,284 samples/s in one short run, no interval): {line}"
+        in shown
+    )
     told = run_document(result, summary, None)["fast"]
     assert (told["samples_per_second_as_asked"], told["speedup"]) == (21_284.25, speedup)
     assert list(told["settings"]) == [f"training.{name}" for name in changed.split()]

@@ -9,7 +9,7 @@ from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
 from tfbench.recipe.registry import is_code
 from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.machine import PeakCheck
-from tfbench.records.run import RunRequest, RunResult
+from tfbench.records.run import OPEN_LENGTH, RunRequest, RunResult
 from tfbench.wording import count, join_words
 
 # Rate of the input pipeline alone over that of the training. Where both share the cores, the time
@@ -129,15 +129,33 @@ def find_peak(checks: Sequence[PeakCheck]) -> float | None:
     "FLOPs not counted, because tfbench does not know the operations of {layers}.", "{action}"
 )
 def _unknown_layers(run: RunView) -> Iterator[Values]:
-    layers = run.result.model.uncounted_layers if run.result.model else ()
+    layers = _list_uncounted(run, are_open=False)
     if not layers:
         return
+    is_whole_network = layers[0].endswith((".train_step)", ".call)"))
+    action = "Add a method forward_flops(input_shape, output_shape) to layers of your own."
+    yield {"layers": _name_some(layers), "action": "" if is_whole_network else action}
+
+
+@LIMITS.row(
+    "FLOPs not counted, because the length of the data is open (None) for {layers}.",
+    "Give the length in keras.Input.",
+)
+def _open_layers(run: RunView) -> Iterator[Values]:
+    if layers := _list_uncounted(run, are_open=True):
+        yield {"layers": _name_some([layer.replace(OPEN_LENGTH, "") for layer in layers])}
+
+
+def _list_uncounted(run: RunView, *, are_open: bool) -> list[str]:
+    layers = run.result.model.uncounted_layers if run.result.model else ()
+    return [layer for layer in layers if layer.endswith(f"{OPEN_LENGTH})") == are_open]
+
+
+def _name_some(layers: Sequence[str]) -> str:
     names = ", ".join(layers[:_NUM_NAMED])
     if len(layers) > _NUM_NAMED:
         names += f" and {len(layers) - _NUM_NAMED} more"
-    is_whole_network = layers[0].endswith((".train_step)", ".call)"))
-    action = "Add a method forward_flops(input_shape, output_shape) to layers of your own."
-    yield {"layers": names, "action": "" if is_whole_network else action}
+    return names
 
 
 @LIMITS.row(

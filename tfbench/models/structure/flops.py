@@ -18,8 +18,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tfbench.models.structure.graph import Call, walk
-from tfbench.models.structure.products import Factor, find_products
+from tfbench.models.structure.products import Factor, find_products, lacks_length_alone
 from tfbench.records.profile import ProfiledLayer
+from tfbench.records.run import OPEN_LENGTH
 
 
 class ModelFlops(NamedTuple):
@@ -27,7 +28,8 @@ class ModelFlops(NamedTuple):
 
     forward: int | None
     training: int | None
-    unknown: tuple[str, ...]  # layers whose operations are not known, as "name (Class)"
+    # Layers whose operations are not known, as "name (Class)", or "name (Class, open length)".
+    unknown: tuple[str, ...]
 
 
 class CallFlops(NamedTuple):
@@ -57,7 +59,8 @@ def count_model(model: Any) -> ModelFlops:
         training += flops.training or 0
         if flops.forward is None:
             layer = call.operation
-            unknown.append(f"{layer.name} ({type(layer).__name__})")
+            lack = OPEN_LENGTH if lacks_length_alone(call) else ""
+            unknown.append(f"{layer.name} ({type(layer).__name__}{lack})")
     if unknown:
         return ModelFlops(None, None, tuple(dict.fromkeys(unknown)))
     return ModelFlops(forward, training, ())

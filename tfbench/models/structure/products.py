@@ -96,7 +96,7 @@ def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> P
     if not isinstance(layer, keras.Layer):
         return None if type(layer).__name__ in _MATRIX_OPERATIONS else []
     own_flops = getattr(layer, "forward_flops", None)
-    has_open_length = any(None in shape[1:] for shape in [*inputs, output])
+    has_open_length = _is_any_open([*inputs, output])
     if own_flops is not None:
         if has_open_length:
             return None
@@ -109,6 +109,20 @@ def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> P
     if has_open_length:
         return None
     return counter(layer, [_sample(shape) for shape in inputs], _sample(output))
+
+
+def lacks_length_alone(call: Call) -> bool:
+    """Says whether the products of a use of a layer would be known if its length were fixed."""
+    layer = call.operation
+    if not _is_any_open([tensor.shape for tensor in (*call.inputs, call.outputs[0])]):
+        return False
+    if not isinstance(layer, keras.Layer):
+        return False
+    return hasattr(layer, "forward_flops") or _find_counter(layer) is not _count_unknown
+
+
+def _is_any_open(shapes: Sequence[Shape]) -> bool:
+    return any(None in shape[1:] for shape in shapes)
 
 
 Inputs = Sequence[Sizes]
