@@ -28,7 +28,7 @@ import click
 from tfbench.analysis.comparison.equality import run_settings
 from tfbench.analysis.comparison.judging import Runs, judge_pair
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.journal import read_records, read_result
+from tfbench.records.journal import read_result
 from tfbench.store.store import Store
 
 SEED = 0
@@ -82,7 +82,7 @@ def read_pool(store: Store, recipe: str) -> list[float]:
     kinds = set()
     for head in reversed(store.heads()):
         path = store.journal_path(head.run_id)
-        result = read_result(path, read_records(path))
+        result = read_result(path)
         if result.request.recipe.name == recipe and result.status == "FINISHED":
             summary = summarize_run(result)
             kinds.add(
