@@ -127,8 +127,10 @@ class BlockFit:
         lent = None
         terms: list[tuple[VarianceEstimate, float]] = []
         if is_paired:
-            of_pair = estimate(ratios).times(0.5)  # of a run of either
-            terms.append((of_pair, weights.pop(first) + weights.pop(second)))
+            of_pair = estimate(ratios).times(0.5)  # of a run of either, on average
+            share = component.share_of_scatter(first, second)
+            parts = weights.pop(first) * share + weights.pop(second) * (1 - share)
+            terms.append((of_pair, 2 * parts))
             lent = estimate_without_farthest(ratios).times(0.5)
         else:
             pair = self._fit((first, second))
@@ -286,6 +288,12 @@ class _Component:
     def variance_of(self, setup: int) -> VarianceEstimate:
         """Returns the variance of a run of a setup; by all of them where it shows none."""
         return self.variances.get(setup) or self.common_variance
+
+    def share_of_scatter(self, first: int, second: int) -> float:
+        """Returns which share of the scatter of a ratio is of the first setup, by this fit."""
+        of_first = self.variance_of(first).variance
+        both = of_first + self.variance_of(second).variance
+        return of_first / both if both else 0.5
 
     def effect_of(self, setup: int) -> float:
         """Returns a setup's logarithm beside the others of the component."""

@@ -69,7 +69,7 @@ ALPHA = 1 - CONFIDENCE
 MOST_BORROWED = 5.5
 LEAST = 2.75
 # Simulated with setups that scatter by 2, 2 and 10 %: with more, too many such tables are wrong.
-MOST_OF_SETUPS = 3.0
+MOST_OF_SETUPS = 2.0
 _KNOWN = 1e9  # degrees of freedom of a variance that is stated, not estimated
 _LEAST_RUNS = 2  # of either setup, for a judgement
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
