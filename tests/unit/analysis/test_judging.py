@@ -219,16 +219,16 @@ def test_a_disturbed_round_hides_no_difference_at_other_settings() -> None:
     assert found.judgement == beside.judgement == "faster"
 
 
-@pytest.mark.parametrize("num", [2, 3, 5, 10, 11])
+@pytest.mark.parametrize("num", range(2, 12))
 def test_a_scatter_without_the_farthest_value_is_that_of_all_normal_ones(num: int) -> None:
-    samples = np.random.default_rng(num).normal(0, 2, (4_000, num))
+    samples = np.random.default_rng(num).normal(0, 2, (20_000, num))
     estimates = [estimate_without_farthest(sample) for sample in samples.tolist()]
     variances = [one.variance for one in estimates]
-    assert np.mean(variances) == pytest.approx(4, rel=0.07)
+    assert np.mean(variances) == pytest.approx(4, rel=0.04)
     # Of a variance of so many degrees of freedom, the mean over the spread is the root of half of
     # them.
     assert 2 * np.mean(variances) ** 2 / np.var(variances) == pytest.approx(
-        estimates[0].degrees_of_freedom, rel=0.2
+        estimates[0].degrees_of_freedom, rel=0.1
     )
 
 
