@@ -3,8 +3,9 @@
 Python puts the current folder in front of what it imports for `-m`; a json.py that lies there would
 be executed.
 
-No process is waited for without a deadline: one that answers a question at once has
-`ANSWER_SECONDS`, one that works has `Patience`, one that was killed has `END_SECONDS`.
+Helpers are not waited for without a deadline: one that answers a question at once has
+`ANSWER_SECONDS`, one that works has `Patience`, one that was killed has `END_SECONDS`. Only a
+command that the system cannot kill, as while a driver hangs, is waited for.
 """
 
 import ctypes
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 ANSWER_SECONDS = 10.0  # for what takes no work: a fork, or how a process ended
+_LONGEST_LOOK_SECONDS = 5.0  # that count between two looks at a process
 STILL_SECONDS = 60.0  # without any computing, as a process that hangs or is stopped
 END_SECONDS = 10.0  # after SIGKILL: only a driver or a file system holds a process for longer
 
@@ -114,7 +116,8 @@ class Patience:
 
     def renew(self) -> None:
         """Begins to wait anew, as for another piece of work."""
-        self._since = time.monotonic()
+        self._waited_seconds = 0.0
+        self._looked_at = time.monotonic()
         self._computed = _read_processor_time(self._pid)
 
     @property
@@ -122,7 +125,11 @@ class Patience:
         """Whether it has not computed for so long."""
         if _read_processor_time(self._pid) != self._computed:
             self.renew()
-        return time.monotonic() - self._since > self.seconds
+        now = time.monotonic()
+        # Both may have been stopped meanwhile, as by Ctrl-Z or by a laptop that sleeps.
+        self._waited_seconds += min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
+        self._looked_at = now
+        return self._waited_seconds > self.seconds
 
 
 def _read_processor_time(pid: int) -> int:

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import gc
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -31,7 +30,6 @@ FLUSH_SECONDS = 1.0  # spans are held back at most this long
 SYNC_SECONDS = 1.0
 # kept free on disk, so that what was measured can still be written when the disk is full
 RESERVE_BYTES = 65_536
-WORK_SUFFIX = ".work"
 
 # Kinds of records that change the stage of a run, or when it began or ended.
 _MILESTONES = ("stage", "started", "finished", "failed", "exit")
@@ -302,13 +300,6 @@ def read_request(record: Record) -> RunRequest:
 def files_folder(journal_path: Path) -> Path:
     """Returns the folder beside a journal for checkpoints and the trained model."""
     return journal_path.with_suffix(".files")
-
-
-def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
-    """Makes a temporary folder beside a journal, where no cleaner of /tmp comes."""
-    prefix = f"{journal_path.stem}."
-    folder = journal_path.parent.absolute()
-    return tempfile.TemporaryDirectory(WORK_SUFFIX, prefix, folder, ignore_cleanup_errors=True)
 
 
 def read_records(path: Path) -> Iterator[Record]:

@@ -1,14 +1,23 @@
-"""The folder beside a run's journal: its checkpoints, and the journals of its other workers."""
+"""Folders beside a run's journal: for its checkpoints, its other workers, and passing files."""
 
 import re
+import tempfile
 from pathlib import Path
 
 from tfbench.records.journal import files_folder
 
 CHECKPOINTS = "checkpoints"
 WORKERS = "workers"
+WORK_SUFFIX = ".work"
 _CHECKPOINT = re.compile(r"epoch_(\d{6,})\.npz")
 _WORKER = re.compile(r"([1-9][0-9]{0,4})\.jsonl")
+
+
+def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
+    """Makes a temporary folder beside a journal, where no cleaner of /tmp comes."""
+    prefix = f"{journal_path.stem}."
+    folder = journal_path.parent.absolute()
+    return tempfile.TemporaryDirectory(WORK_SUFFIX, prefix, folder, ignore_cleanup_errors=True)
 
 
 def list_checkpoints(folder: Path) -> dict[int, Path]:

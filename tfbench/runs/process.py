@@ -22,9 +22,10 @@ from tfbench.machine import children
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.records import events
 from tfbench.records import json_lines as record_lines
-from tfbench.records.journal import request_fields, work_folder
+from tfbench.records.journal import request_fields
 from tfbench.records.json_lines import Follower, Record
 from tfbench.records.run import RunExit, RunRequest
+from tfbench.records.run_folder import work_folder
 from tfbench.runs.forked import Forked, is_readable
 from tfbench.schema import to_plain
 

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import resource
 import sys
 import threading
 import time
@@ -21,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import SilentServerError, TfbenchError, TrackingError
 from tfbench.machine.usage import read_memory
-from tfbench.records.journal import Replay, read_result, work_folder
+from tfbench.records.journal import Replay, read_result
 from tfbench.records.json_lines import Follower
 from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.run_folder import work_folder
 from tfbench.records.sweep import SweepPlan
 from tfbench.store import sweep_log
 from tfbench.store.store import Store, TrackingState
@@ -341,16 +343,31 @@ def main() -> None:
                 os._exit(1)
 
             threading.Thread(target=watch, daemon=True).start()
+            limits = resource.getrlimit(resource.RLIMIT_DATA)
+            # Where Python does not let the watch run, as it parses an answer.
+            resource.setrlimit(resource.RLIMIT_DATA, (_read_data() + MAX_ANSWER_BYTES, limits[1]))
             try:
                 yield
+            except MemoryError:
+                resource.setrlimit(resource.RLIMIT_DATA, limits)
+                give_up(endless_server(uri, describe_recovery(uri, Store(root))))
             finally:
                 is_over.set()
+                resource.setrlimit(resource.RLIMIT_DATA, limits)
 
         bound = bounded if is_server(uri) else contextlib.nullcontext
         tracker = MlflowTracker(uri, experiment, Store(root), bound)
         while True:
             name, arguments = connection.recv()
             connection.send(_answer(getattr(tracker, name), arguments))
+
+
+def _read_data() -> int:
+    """Returns the bytes that this process may write to, as the kernel counts them."""
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmData:"):
+            return 1024 * int(line.split()[1])
+    raise OSError("/proc/self/status: has no VmData")
 
 
 def _answer(method: Callable[..., Any], arguments: Iterable[Any]) -> tuple[bool, Any]:

@@ -39,7 +39,8 @@ class Budget:
 
         def draw_allowed(shape: Sequence[int], **options: Any) -> Array:
             dtype = np.dtype(options.get("dtype") or "float32")
-            self._take(math.prod(shape) * dtype.itemsize)
+            sizes = [int(size) for size in np.atleast_1d(shape)]  # of a tensor, they wrap
+            self._take(math.prod(sizes) * dtype.itemsize)
             return draw(shape, **options)
 
         return draw_allowed

@@ -37,6 +37,7 @@ _NOT_THE_USERS = (
     *(Path(_PATHS[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
 _INSTALLED = {"site-packages", "dist-packages"}
+_GENERATED = "__autograph_generated_file"  # what TensorFlow makes of the user's functions
 
 # Names of modules that came while code of the user's ran, in the order in which they came.
 _imported: dict[str, None] = {}
@@ -110,11 +111,15 @@ def find_files(config: ModelConfig | DatasetConfig) -> dict[str, str]:
 def _list_files() -> dict[str, str]:
     """Returns the files of all modules that the user's code imported, with their digests."""
     files: dict[str, str] = {}
+    seen = set()
     for name in _imported:
         module = sys.modules.get(name)
         path = Path(getattr(module, "__file__", None) or "")
         if module is None or not path.is_absolute() or not _is_users(str(path)):
             continue
+        if path in seen or name.startswith(_GENERATED):
+            continue
+        seen.add(path)
         depth = 1  # names of the path that tell
         if module.__spec__ is not None:  # it was not imported by its path
             depth += name.count(".") + (path.stem == "__init__")

@@ -139,3 +139,30 @@ def test_digests_are_those_of_another_process() -> None:
         "print(json.dumps(tests.digests()))"
     )
     assert facts_of(program, PYTHONHASHSEED="7") == digests()
+
+
+class Odd(layers.Layer):
+    """A layer whose configuration holds any value."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+    def get_config(self) -> Any:
+        return {"value": self.value}
+
+    def call(self, x: Any) -> Any:
+        return x
+
+
+@pytest.mark.parametrize("value", [str.upper, keras.Input((2,))])
+def test_a_configuration_that_cannot_be_read_costs_no_run(value: Any) -> None:
+    assert digest_of_network(row(Odd(value)))
+
+
+def test_an_array_of_objects_goes_by_what_they_are() -> None:
+    first, second = (
+        np.array([bytes([65 + n]).decode() * 30 for n in range(3)], object) for _ in "ab"
+    )
+    assert digest_of_network(row(Odd(first))) == digest_of_network(row(Odd(second)))
+    assert digest_of_network(row(Odd(first))) != digest_of_network(row(Odd(first[:2])))

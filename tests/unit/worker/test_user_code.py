@@ -165,6 +165,25 @@ def test_files_of_one_name_are_told_apart_by_their_folders() -> None:
     assert set(user_code.find_files(net)) == {"nets.py", "b/nets.py"}
 
 
+def test_a_file_counts_once_and_what_tensorflow_makes_of_a_function_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write("generated.py", "")
+    names = [f"alias{number}" for number in range(20)]
+    lines = [f"sys.modules['{name}'] = sys.modules[__name__]" for name in names]
+    lines.append("sys.modules['__autograph_generated_fileabc'] = types.ModuleType('generated')")
+    lines.append(
+        "sys.modules['__autograph_generated_fileabc'].__file__ = os.path.abspath('generated.py')"
+    )
+    write("nets.py", "\n".join(["import os, sys, types", *lines, NET]))
+    for name in (*names, "__autograph_generated_fileabc"):
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]
+    net = ModelConfig(name="nets.py:build_model")
+    compiled_model.build_model(net, SPEC, allows_code=True)
+    assert set(user_code.find_files(net)) == {"nets.py"}
+
+
 def test_the_runs_seed_alone_says_what_a_network_begins_with() -> None:
     draws = "import random\nkeras.utils.set_random_seed(7)\nrandom.random()\n"
     found = []

@@ -27,7 +27,8 @@ _CHANGED_BY = {
         ("num_parameters", "num_trainable_parameters", *_FLOPS), ("model", "dataset", "head")
     ),
     "model_digest": ("model", "dataset", "head", "precision", "image_data_format"),
-    "model_files": ("model.name", "model.file"),
+    # the code of data may be in files that the network imports, too
+    "model_files": ("model.name", "model.file", "dataset.name"),
     "dataset_digest": ("dataset.name",),
     "dataset_files": ("dataset.name",),
 }

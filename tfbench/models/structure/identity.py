@@ -37,9 +37,20 @@ def digest_of_network(model: Any) -> str:
         things.append({name: given[name] for name in given if name not in _OF_RECIPE})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of functions, which could not be saved
-        parts = [_describe(thing) for thing in things]
+        parts = [_describe_safely(thing) for thing in things]
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _describe_safely(thing: Any) -> Any:
+    """Returns the configuration of a thing; its class alone where that holds what cannot be read.
+
+    A value may refer to itself, or be of a class with conversions of its own.
+    """
+    try:
+        return _describe(thing)
+    except Exception:
+        return _name_of(type(thing))
 
 
 def _describe(value: Any) -> Any:
@@ -62,6 +73,8 @@ def _describe(value: Any) -> Any:
         return [_name_of(type(value)), _describe(_read_config(value))]
     if hasattr(value, "__array__"):
         array = np.asarray(value)
+        if array.dtype.hasobject:  # whose bytes are addresses
+            return _describe(array.tolist())
         contents = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
         return [str(array.dtype), list(array.shape), contents]
     return _name_of(type(value))
@@ -128,7 +141,8 @@ def _read_config(thing: Any) -> Any:
 
 def _name_of(thing: Any) -> str:
     """Returns the module and name of a class or function."""
-    module = str(thing.__module__).partition(" of ")[0]  # a file whose module's name was taken
+    # A file whose module's name was taken has a folder behind it; some of Python's have none.
+    module = str(getattr(thing, "__module__", "")).partition(" of ")[0]
     if module.startswith("keras."):
         module = "keras"  # each backend may have a class of its own for the same
     return f"{module}.{thing.__qualname__}"

@@ -76,13 +76,14 @@ def _describe_unequal(difference: RunDifference) -> str:
     first = title_of(difference.a.backend)
     second = title_of(difference.b.backend)
     if difference.unequal:
-        names = [
-            f"{in_words(pair.name)} ({format_value(pair.a)} vs {format_value(pair.b)})"
-            for pair in difference.unequal[:_NUM_NAMED]
-        ]
-        num_more = len(difference.unequal) - _NUM_NAMED
+        described: dict[str, str] = {}  # a file may be of network and data
+        for pair in difference.unequal:
+            values = f"({format_value(pair.a)} vs {format_value(pair.b)})"
+            described.setdefault(in_words(pair.name), values)
+        names = [f"{name} {values}" for name, values in described.items()]
+        num_more = len(names) - _NUM_NAMED
         if num_more > 0:
-            names.append(f"{num_more} more")
+            names = [*names[:_NUM_NAMED], f"{num_more} more"]
         return (
             f"Not comparable: A and B differ in {join_words(names)}. Their speeds do not compare"
             " devices or strategies."
