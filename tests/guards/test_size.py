@@ -16,7 +16,7 @@ BUDGET = {
     "benchmarks": 20460,
     "tests": 147300,
     "tfbench": 3570,
-    "tfbench/analysis": 22450,
+    "tfbench/analysis": 22600,
     "tfbench/backends": 14765,
     "tfbench/cli": 9709,
     "tfbench/datasets": 8502,

@@ -69,6 +69,7 @@ def in_rounds(setup: Setup, sweep: str, *speeds: float) -> list[RunBrief]:
             setup=setup,
             tags=tags | {"tfbench.round": str(number)},
             run_id=f"{sweep}{number}{setup.label}",
+            created=86_400.0 * sum(sweep.encode()),  # each sweep is of another day
         )
         for number, speed in enumerate(speeds, start=1)
     ]

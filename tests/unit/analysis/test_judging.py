@@ -333,3 +333,24 @@ def test_a_comparison_of_equals_says_something_false_in_one_case_of_twenty_at_mo
         held += not found[int(spreads.argmax())].excludes_one
     assert wrong / times <= 0.06
     assert held / times >= 0.93  # of the noisiest configuration
+
+
+def runs_in(setup: str, *speeds: float, session: str = "monday") -> Runs:
+    return Runs(setup=setup, speeds=speeds, sessions=(session,) * len(speeds))
+
+
+def test_one_run_that_others_are_compared_with_shows_no_scatter() -> None:
+    """One run of a setup beside five of another, and one alone on another day."""
+    one = Runs(setup="one", speeds=(800.0, 790.0), sessions=("monday", "friday"))
+    speedup = judge_pair(one, runs_in("five", 1000.0, 1001.0, 1002.0, 999.0, 998.0))
+    assert (speedup.judgement, speedup.low) == ("not judged", None)
+
+
+def test_a_ring_of_sessions_is_judged() -> None:
+    names = "abcdefghij"
+    rows = []
+    for place, name in enumerate(names):
+        sessions = (str(place), str((place + 1) % len(names)))
+        rows.append(Runs(setup=name, speeds=(1000.0 + place, 1003.0), sessions=sessions))
+    for speedup in judge_rows([rows])[0].values():
+        assert speedup.high and math.isfinite(speedup.high)

@@ -35,14 +35,16 @@ THIRD = Setup(strategy="one_device", devices=("cpu:0",))
 def of_session(
     setup: Setup, name: str, *speeds: float, in_rounds: bool = True, batch: int = 32, **tags: str
 ) -> list[RunBrief]:
-    """Builds runs of one sweep, in its rounds or as repeats."""
+    """Builds runs of one sweep, in its rounds or as repeats; each name is of another day."""
+    created = 24 * HOUR * sum(name.encode())
     runs = []
     for number, speed in enumerate(speeds, start=1):
         own = {"tfbench.sweep": name, "tfbench.setup": setup.label} | tags
         if in_rounds:
             own["tfbench.round"] = str(number)
         run_id = f"{name}{batch}{setup.label}{number}"
-        runs.append(build_brief(speed, setup=setup, batch=batch, tags=own, run_id=run_id))
+        made = {"tags": own, "run_id": run_id, "created": created + number}
+        runs.append(build_brief(speed, setup=setup, batch=batch, **made))
     return runs
 
 
@@ -68,21 +70,34 @@ def test_runs_by_hand_are_of_one_session_up_to_an_hour_apart() -> None:
     assert len({found[run_id] for run_id in "ade"}) == 3
 
 
-def test_a_command_that_made_several_runs_is_a_session() -> None:
-    monday, resumed = ({"tfbench.session": name} for name in ("monday", "tuesday"))
-    runs = [
-        build_brief(run_id="a", tags={"tfbench.sweep": "x"} | monday),
-        build_brief(run_id="b", tags={"tfbench.sweep": "x"} | monday),
-        build_brief(run_id="c", tags={"tfbench.sweep": "x"} | resumed),
-        build_brief(run_id="d", tags={"tfbench.group": "y"} | monday),
-        # of a version that did not record it
-        build_brief(run_id="e", tags={"tfbench.sweep": "old"}),
-        build_brief(run_id="f", tags={"tfbench.sweep": "old"}),
-        build_brief(run_id="g", tags={"tfbench.group": "older"}),
-    ]
+@pytest.mark.parametrize("tag", ["tfbench.session", "tfbench.sweep", "tfbench.group"])
+def test_a_command_that_made_several_runs_is_a_session(tag: str) -> None:
+    runs = [by_hand("a", 0.0, tags={tag: "x"}), by_hand("b", 20 * HOUR, tags={tag: "x"})]
+    runs.append(by_hand("c", 40 * HOUR, tags={tag: "y"}))
     found = find_sessions(runs)
-    assert (found["a"] == found["b"], found["e"] == found["f"]) == (True, True)
-    assert len({found[run_id] for run_id in "aceg"}) == 4
+    assert found["a"] == found["b"] != found["c"]
+
+
+def test_a_sweep_that_is_resumed_at_once_goes_on_with_its_session_and_its_round() -> None:
+    """A round that a stop cut in two is compared; resumed on the next day, it is not."""
+    for pause, num in ((0.5 * HOUR, 2), (20 * HOUR, 1)):
+        first = [*of_session(ONE, "x", 1000.0, 1010.0), *of_session(OTHER, "x", 1500.0)]
+        for run in first:
+            run.tags["tfbench.session"] = "before"
+        (second,) = of_session(OTHER, "x", 1510.0)
+        tags = second.tags | {"tfbench.round": "2", "tfbench.session": "after"}
+        second = dataclasses.replace(
+            second, run_id="last", created=second.created + pause, tags=tags
+        )
+        (row,) = compare([*first, second], keys=[BATCH]).rows
+        speedup = row.entries[OTHER.label].speedup
+        assert speedup and (speedup.num, speedup.is_paired) == (2, num == 2)
+
+
+def test_a_short_run_beside_a_long_one_does_not_end_its_session() -> None:
+    long = dataclasses.replace(by_hand("a", 0.0), seconds=3 * HOUR)
+    found = find_sessions([long, by_hand("b", 0.1 * HOUR), by_hand("c", 3.1 * HOUR)])
+    assert len(set(found.values())) == 1
 
 
 def test_each_run_records_the_command_that_made_it(
@@ -144,13 +159,15 @@ def test_setups_of_two_sessions_without_a_common_one_get_a_marked_ratio_and_no_a
         document = comparison_document(found, ())
         entry = document["rows"][0]["entries"][1]
         assert entry["speedup"]["is_between_sessions"]
-        assert [run["session"] for run in entry["runs"]] == ["friday on bench"] * 3
+        others = document["rows"][0]["entries"][0]["runs"]
+        (monday,) = {run["session"] for run in others}
+        (friday,) = {run["session"] for run in entry["runs"]}
+        assert monday != friday
         assert comparison_rows(found)[1]["between_sessions"] is True
 
 
 def test_a_setup_with_one_run_is_not_judged_and_keeps_others_from_being_recommended() -> None:
     sure = [*steady(ONE, "monday", 1000.0), *steady(OTHER, "monday", 1500.0)]
-    assert find_verdict(compare([*sure, *steady(ONE, "x", 1.0, batch=64)], keys=[BATCH]))
     (ranking,) = rank_setups(compare(sure))
     assert ranking.winner == OTHER.label
     found = compare([*sure, *of_session(THIRD, "monday", 100.0)])

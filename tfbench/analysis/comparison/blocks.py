@@ -122,6 +122,7 @@ class BlockFit:
     ) -> Difference:
         weights = component.weights_of_difference(first, second)
         weight = sum(weights.values())
+        is_known = component.variances.keys() >= weights.keys()
         ratios = self._ratios(first, second)
         is_paired = len(ratios) == num
         lent = None
@@ -145,12 +146,13 @@ class BlockFit:
             # Where a pair scatters little by chance, the rest of the sum makes it look too certain.
             alike = [(part._replace(variance=1.0), factor) for part, factor in terms]
             degrees = min(own.degrees_of_freedom, add_estimates(alike).degrees_of_freedom)
-            own = VarianceEstimate(own.variance, degrees)
+            # A fit shows one scatter at least, however many setups share it.
+            own = VarianceEstimate(own.variance, max(1.0, degrees))
         own = own.times(1 / weight)
         return Difference(
             value=component.effect_of(second) - component.effect_of(first),
             weight=weight,
-            own=own,
+            own=own if is_known else UNKNOWN,  # a single run of a setup shows no scatter
             rest=component.rest_beside(of_pair),
             lent=lent or own,
             num=num,
@@ -273,6 +275,8 @@ class _Component:
         residuals = centred - design.centred @ effects
         self._design = design
         self._effects: list[float] = effects.tolist()
+        levels = means - np.bincount(block_of, weights=effects[design.setup_of]) / design.sizes
+        self._level_variance = estimate(levels.tolist()).times(1 / len(levels))
         self._mean_level = float(means.mean() - design.mean_shares @ effects)
         self.variances: dict[int, VarianceEstimate] = {}  # of a run of each setup that shows one
         squares = np.bincount(setup_of, weights=residuals**2).tolist()
@@ -309,9 +313,12 @@ class _Component:
         return self._by_setup(weights)
 
     def mean_variance(self, setup: int) -> VarianceEstimate:
-        """Returns the variance of `mean_of`, by how runs of this component scatter."""
+        """Returns the variance of `mean_of`, by how runs and blocks of this component scatter."""
         weights = self._by_setup(self._design.weights_of_mean(self._place[setup]))
-        return add_estimates([(self.variance_of(own), weights[own]) for own in weights])
+        terms = [(self.variance_of(own), weights[own]) for own in weights]
+        if self._level_variance.degrees_of_freedom:
+            terms.append((self._level_variance, 1.0))
+        return add_estimates(terms)
 
     def rest_beside(self, part: VarianceEstimate) -> VarianceEstimate:
         """Returns the variance of a run by what is not in the estimate of a pair of setups."""

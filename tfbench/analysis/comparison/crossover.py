@@ -153,6 +153,9 @@ def _clip(value: int, low: int, high: int) -> int:
 
 
 def _lead(speedup: Speedup) -> int:
+    """Returns 1 where the second setup is faster, -1 where it is slower, else 0."""
+    if speedup.is_between_sessions:
+        return 0
     return {"faster": 1, "slower": -1}.get(speedup.judgement, 0)
 
 

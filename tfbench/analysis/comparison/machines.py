@@ -2,8 +2,8 @@
 
 Of energy only what was measured counts, and only of the same parts of a machine.
 
-Machines are not judged against each other: rounds of two of them do not pair, since what slows the
-one says nothing of the other. The lowest figure is named as it was measured.
+These figures are not judged: rounds of two machines do not pair, since what slows the one says
+nothing of the other. The lowest is named as it was measured.
 """
 
 import dataclasses

@@ -191,10 +191,10 @@ def _describe_finding(
 def _describe_hints(hints: Sequence[_Place], name: str, where: str) -> str:
     speedups = [speedup for _, speedup in hints]
     num_family = max(speedup.num_family for speedup in speedups)
-    return (
-        f"{name} may differ{where}: {_ratios(speedups)}, not significant among {num_family}"
-        " comparisons."
-    )
+    ratios = _ratios(speedups)
+    if all(speedup.is_between_sessions for speedup in speedups):
+        ratios += " (between sessions)"
+    return f"{name} may differ{where}: {ratios}, not significant among {num_family} comparisons."
 
 
 def _describe_cause(places: Sequence[_Place], setup: str) -> str:
