@@ -502,6 +502,7 @@ def plant_comparison(generator: np.random.Generator) -> Comparison:
                     batch=batch,
                     tags=tags,
                     run_id=f"{session}-{batch}-{place}-{number}",
+                    created=86_400.0 * (1 + session),  # of a day each
                 )
                 briefs.append(brief)
     return compare(briefs, keys=["training.global_batch_size"])

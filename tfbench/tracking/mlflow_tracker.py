@@ -348,9 +348,11 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (_read_data() + MAX_ANSWER_BYTES, limits[1]))
             try:
                 yield
-            except MemoryError:
+            except Exception as error:
                 resource.setrlimit(resource.RLIMIT_DATA, limits)
-                give_up(endless_server(uri, describe_recovery(uri, Store(root))))
+                if _is_of_memory(error):
+                    give_up(endless_server(uri, describe_recovery(uri, Store(root))))
+                raise
             finally:
                 is_over.set()
                 resource.setrlimit(resource.RLIMIT_DATA, limits)
@@ -360,6 +362,14 @@ def main() -> None:
         while True:
             name, arguments = connection.recv()
             connection.send(_answer(getattr(tracker, name), arguments))
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    """Says whether an error, which MLflow may have raised in place of another, is of memory."""
+    cause: BaseException | None = error
+    while cause and not isinstance(cause, MemoryError):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
 
 
 def _read_data() -> int:
