@@ -183,14 +183,19 @@ def test_a_worker_must_know_which_it_is() -> None:
         resolve(config("multi_worker", "cpu:0"), training())
 
 
-def test_a_device_of_another_worker_is_not_taken_for_ones_own() -> None:
-    own, other = (f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in (1, 11))
-    weight = types.SimpleNamespace(value=types.SimpleNamespace(device=own))
-    model = types.SimpleNamespace(
+def model_on(device: str) -> Any:
+    """Builds what stands for a network with one weight, which is on a device."""
+    weight = types.SimpleNamespace(value=types.SimpleNamespace(device=device))
+    return types.SimpleNamespace(
         variables=[weight],
         trainable_variables=[weight],
         optimizer=types.SimpleNamespace(variables=[]),
     )
+
+
+def test_a_device_of_another_worker_is_not_taken_for_ones_own() -> None:
+    own, other = (f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in (1, 11))
+    model = model_on(own)
     placed = ResolvedDistribution(
         build_placement(devices=("cpu:0",)), ("/device:CPU:0",), None, task="/task:1/"
     )
@@ -206,12 +211,7 @@ def test_what_a_step_computes_on_the_host_instead_of_a_gpu_is_found(
     operation: str, strays: bool
 ) -> None:
     gpu, host = (f"/job:localhost/replica:0/task:0/device:{kind}:0" for kind in ("GPU", "CPU"))
-    weight = types.SimpleNamespace(value=types.SimpleNamespace(device=gpu))
-    model = types.SimpleNamespace(
-        variables=[weight],
-        trainable_variables=[weight],
-        optimizer=types.SimpleNamespace(variables=[]),
-    )
+    model = model_on(gpu)
     placed = ResolvedDistribution(
         build_placement(devices=("gpu:0",)), ("/device:GPU:0",), None, task="/task:0/"
     )
