@@ -22,7 +22,7 @@ BREAKDOWN_ENTRIES = {
     "model": "building the model, restoring a checkpoint, reading what the machine is",
     "waiting": "waiting for MLflow to be ready, so that it does not disturb the measurement",
     "replica_check": "checking what several devices sum up and hold",
-    "first_step": "first execution: tracing, compilation, first batch",
+    "first_step": "`fit` until its first step is done: first batch, tracing, compilation",
     "warmup": "the rest of the warm-up",
     "steady": "steady training steps",
     "validation": "validation after each epoch, training samples in inference mode",
@@ -79,7 +79,9 @@ METRICS: dict[str, Metric] = {
         "tokens/s", _HIGHER, "samples_per_second x tokens of a sample, of a text"
     ),
     "first_step_seconds": Metric(
-        "s", _LOWER, "first call of the training step: tracing, compilation, first batch"
+        "s",
+        _LOWER,
+        "from the call of `fit` to the end of its first step: first batch, tracing, compilation",
     ),
     "step_time_median_seconds": Metric(
         "s", _LOWER, "median time of a step over the spans after the warm-up"

@@ -260,6 +260,7 @@ def clock(*, device: str, size: int, num_steps: int) -> dict[str, Any]:
     breakdown = Breakdown(time.perf_counter_ns())
     config = MeasurementConfig(warmup_steps=2, min_span_seconds=0.2)
     measured = SpanClock(config, synchronize=step.wait, on_span=on_span, breakdown=breakdown)
+    measured.begin_training()
     measured.begin_epoch(1)
     for number in range(num_steps):
         step()

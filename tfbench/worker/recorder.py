@@ -50,8 +50,13 @@ class FitReadings:
     _in_warmup = True
 
     def begin_training(self) -> None:
-        """Notes that training begins now."""
+        """Notes that `fit` is called now.
+
+        Keras builds a network under a strategy before `on_train_begin`, and any other in its first
+        step. From here on, all of them have done the same when that step is done.
+        """
         self._train_start = self.clock.now()
+        self.clock.begin_training()
 
     def end_steps(self, batch: int) -> None:
         """Takes in that an execution was dispatched.
@@ -184,10 +189,6 @@ def build_callbacks(readings: FitReadings) -> Any:
 
         Defined here, since Keras is imported late.
         """
-
-        def on_train_begin(self, logs: Any = None) -> None:
-            super().on_train_begin(logs)
-            readings.begin_training()
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             super().on_epoch_begin(epoch, logs)

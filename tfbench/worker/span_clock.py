@@ -83,11 +83,16 @@ class SpanClock:
         """Speed of the steps after the warm-up; None before there are any."""
         return self._steady_steps / self._steady_seconds if self._steady_seconds else None
 
+    def begin_training(self) -> None:
+        """Starts the first span, which holds all that `fit` does until its first step is done."""
+        self.restart()
+
     def begin_epoch(self, epoch: int) -> None:
         """Starts the first span of an epoch, counted from 1."""
         self.epoch = epoch
         self.epoch_spans = []
-        self.restart()
+        if self.step > 0:
+            self.restart()
 
     def restart(self) -> None:
         """Restarts the open span.

@@ -92,6 +92,7 @@ def train(prepared: Prepared, read_energy: Call | None = None) -> float | None:
         with breakdown.entry("data"):
             batches = _build_batches(prepared)
             validation_data = prepared.build_evaluation_batches() if is_validated else None
+        readings.begin_training()
         model.fit(
             batches,
             initial_epoch=len(done),

@@ -28,20 +28,21 @@ class NotedBreakdown(Breakdown):
 
 
 class Run:
-    """A clock that ticks a given list, and what was made of it."""
+    """A clock of milliseconds, given as a list or read each time, and what was made of it."""
 
-    def __init__(self, readings_ms: list[float], **config: Any) -> None:
+    def __init__(self, readings_ms: list[float] | Callable[[], float], **config: Any) -> None:
         self.spans = []
         self.synchronizations = 0
         self.breakdown = NotedBreakdown()
-        readings = iter(readings_ms)
+        read_ms = readings_ms if callable(readings_ms) else iter(readings_ms).__next__
         self.clock = SpanClock(
             MeasurementConfig(**({"warmup_steps": 1} | config)),
             synchronize=self._synchronize,
             on_span=self.spans.append,
             breakdown=self.breakdown,
-            now=lambda: int(next(readings) * MS),
+            now=lambda: int(read_ms() * MS),
         )
+        self.clock.begin_training()
         self.clock.begin_epoch(1)
 
     def _synchronize(self) -> None:
@@ -64,6 +65,21 @@ def test_metrics_within_metrics_and_arrays_become_numbers() -> None:
         "compile_metrics": {"mae": 2, "accuracy": np.array([0.0, 1.0])},
     }
     assert flatten_logs(logs) == {"loss": 0.5, "mae": 2.0, "accuracy": 0.5}
+
+
+def test_first_step_holds_all_that_fit_does_before_it_wherever_the_network_is_built() -> None:
+    for built_ms in (0, 500):  # what is left of 1.1 s passes in the step
+        now_ms = 0
+        run = Run(lambda: now_ms)  # noqa: B023
+        now_ms = built_ms
+        run.clock.begin_epoch(1)
+        now_ms = 1100
+        run.steps(1, ends_epoch=True)
+        now_ms += 300  # of validation
+        run.clock.begin_epoch(2)
+        now_ms += 10
+        run.steps(1, ends_epoch=True)
+        assert [span.seconds for span in run.spans] == pytest.approx([1.1, 0.010])
 
 
 def test_span_ends_once_fifty_milliseconds_have_passed_with_one_synchronization() -> None:
@@ -97,6 +113,7 @@ def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_fiv
         breakdown=NotedBreakdown(),
         now=lambda: int(now_ms * MS),
     )
+    clock.begin_training()
     clock.begin_epoch(1)
     for _ in range(60):
         now_ms += 1.0  # in which the host gives a step out
@@ -156,6 +173,7 @@ def test_several_workers_end_at_the_same_step_which_the_first_one_says() -> None
             now=lambda: int(now_ms * MS),
             ask_first=ask,
         )
+        clock.begin_training()
         clock.begin_epoch(1)
         is_over = False
         while not is_over:
