@@ -1,6 +1,6 @@
 """What the rule that all commands judge by costs and finds, on speeds whose truth is planted.
 
-    python benchmarks/judging.py  # ten minutes; ends with 1 and says so where a bound is broken
+    python benchmarks/judging.py  # half an hour; ends with 1 and says so where a bound is broken
     python benchmarks/judging.py --shares  # the table of `estimate_without_farthest`, simulated
 
 Planted speeds are log-normal: `--spread` is the standard deviation of the logarithm of one run's
@@ -27,7 +27,9 @@ from tfbench.analysis.comparison.comparison import Comparison, Row, compare
 from tfbench.analysis.comparison.crossover import Crossover, refine, spread_values
 from tfbench.analysis.comparison.fastest import rank_setups
 from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.analysis.comparison.judging import Pair, Speedup, judge_pair, judge_rows
+from tfbench.analysis.comparison.judging import Speedup, judge_pair, judge_rows
+from tfbench.analysis.comparison.looks import ONE_LOOK, Looks
+from tfbench.analysis.comparison.questions import EQUAL_WITHIN, Pair
 from tfbench.analysis.comparison.regression import (
     DEFAULT_FAIL_ABOVE,
     SpeedSample,
@@ -36,6 +38,7 @@ from tfbench.analysis.comparison.regression import (
 )
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.sweep import Setup
+from tfbench.sweeps.arguments import DEFAULT_ROUNDS, DEFAULT_SEARCH_ROUNDS
 
 BATCH_SIZES = tuple(2**power for power in range(3, 19))
 NUM_ROUNDS = 3
@@ -47,6 +50,10 @@ LEAST_TABLE_POWER = 0.85
 OUTLIER = 0.7  # of the speed of a disturbed run
 EFFECT = 1.2
 FIRST_TWO = (0, 1)
+LOOKS = Looks.between(*DEFAULT_ROUNDS)
+UNLIKE_TWO = np.array([0.02, 0.2])  # scatter of two configurations
+SEARCH_LOOKS = Looks.between(*DEFAULT_SEARCH_ROUNDS)
+START_SECONDS = 1.8  # of a forked run, before its first steady step and after the last
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -405,6 +412,121 @@ def simulate_unlike_setups(
         yield Figure(name="  15% between the first two is found", share=found / num, num=num)
 
 
+def add_rounds(
+    generator: np.random.Generator,
+    spreads: np.ndarray,
+    effects: np.ndarray,
+    outliers: float,
+    drift: float,
+) -> tuple[list[Speedup], float]:
+    """Makes rounds of two setups until all is decided; returns the speed-ups and the mean rounds.
+
+    Args:
+        generator: Of random numbers.
+        spreads: Of each configuration.
+        effects: Of the second setup, at each configuration.
+        outliers: Share of runs that are slow by `OUTLIER`.
+        drift: Of the level that all runs of a round share.
+    """
+    most = LOOKS.rounds[-1]
+    shape = (len(spreads), 2, most)
+    logs = generator.normal(0, 1, shape) * spreads[:, None, None]
+    logs += generator.normal(0, drift, most)
+    logs[:, 1] += np.log(effects)[:, None]
+    logs += np.where(generator.random(shape) < outliers, math.log(OUTLIER), 0.0)
+    speeds = np.exp(logs)
+    num_rounds = [LOOKS.rounds[0]] * len(spreads)
+    judged: list[dict[Pair, Speedup]] = []
+    while True:
+        rows = []
+        for configuration, num in zip(speeds, num_rounds, strict=True):
+            places = tuple(range(1, num + 1))
+            row = []
+            for place, own in enumerate(configuration):
+                of_rounds = tuple(own[:num].tolist())
+                row.append(Runs(setup=str(place), speeds=of_rounds, rounds=places, numbers=places))
+            rows.append(row)
+        judged = judge_rows(rows, looks=LOOKS)
+        more = [of_row[FIRST_TWO].next_look or 0 for of_row in judged]
+        longer = [max(num, look) for num, look in zip(num_rounds, more, strict=True)]
+        if longer == num_rounds:
+            return [of_row[FIRST_TWO] for of_row in judged], float(np.mean(num_rounds))
+        num_rounds = longer
+
+
+def is_false(speedup: Speedup, effect: float) -> bool:
+    """Says whether a decision is wrong where the true ratio is `effect`."""
+    match speedup.finding:
+        case "equal":
+            return max(effect, 1 / effect) >= EQUAL_WITHIN
+        case "faster":
+            return effect <= 1
+        case "slower":
+            return effect >= 1
+    return False
+
+
+def simulate_rounds(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
+    """Sweeps that add rounds until all is decided; scatters are no multiples of `spread`."""
+    size = len(BATCH_SIZES)
+    alike = np.full(size, 0.05)
+    at_one = np.where(np.arange(size) == 0, EFFECT, 1.0)
+    at_margin = np.where(np.arange(size) % 2, EQUAL_WITHIN, 1.0)
+    designs: tuple[tuple[str, np.ndarray, np.ndarray, float, float], ...] = (
+        ("16 equal, scatter 5 %", alike, np.ones(size), 0.0, 0.0),
+        ("16 equal, from 20 % to 2 %", np.geomspace(0.2, 0.02, size), np.ones(size), 0.0, 0.0),
+        ("2 equal, 10 %", alike[:2] * 2, np.ones(2), 0.0, 0.0),
+        ("2 equal, 3 %", alike[:2] * 0.6, np.ones(2), 0.0, 0.0),
+        ("16 equal, 5 %, one of ten runs 30 % slow", alike, np.ones(size), 0.1, 0.0),
+        ("16 equal, 5 %, rounds share a level of 10 %", alike, np.ones(size), 0.0, 0.1),
+        ("8 equal and 8 just not equal, 1.5 %", alike * 0.3, at_margin, 0.0, 0.0),
+        ("1.04x at the only one, 2 %", alike[:1] * 0.4, np.full(1, 1.04), 0.0, 0.0),
+        ("1.1x at the only one, 4 %", alike[:1] * 0.8, np.full(1, 1.1), 0.0, 0.0),
+        ("1.1x at 2 %, beside an equal one of 20 %", UNLIKE_TWO, np.array([1.1, 1.0]), 0.0, 0.0),
+        ("equal at 2 %, beside an equal one of 10 %", UNLIKE_TWO / [1, 2], np.ones(2), 0.0, 0.0),
+        (
+            "1.2x at both of 2, 4 %, one of ten 30 % slow",
+            alike[:2] * 0.8,
+            np.full(2, 1.2),
+            0.1,
+            0.0,
+        ),
+        ("1.2x at one of 16, 5 %", alike, at_one, 0.0, 0.0),
+        ("1.3x at both of 2, 12 %", alike[:2] * 2.4, np.full(2, 1.3), 0.0, 0.0),
+        ("0.7x at both of 2, 10 %", alike[:2] * 2, np.full(2, 0.7), 0.0, 0.0),
+    )
+    for name, spreads, effects, outliers, drift in designs:
+        wrong = 0
+        found = []
+        held = []
+        decided = []
+        errors = []
+        rounds = []
+        has_effect = bool(np.any(effects != 1))
+        for _ in range(num):
+            speedups, mean_rounds = add_rounds(generator, spreads, effects, outliers, drift)
+            rounds.append(mean_rounds)
+            both = list(zip(speedups, effects, strict=True))
+            wrong += any(is_false(speedup, effect) for speedup, effect in both)
+            for speedup, effect in both:
+                if effect != 1 or not has_effect:
+                    held.append((speedup.low or 0.0) <= effect <= (speedup.high or math.inf))
+                decided.append(speedup.is_decided)
+                if effect != 1:
+                    errors.append(math.log(speedup.ratio / effect))
+                    found.append(speedup.judgement == ("faster" if effect > 1 else "slower"))
+        what = f"rounds until decided, {name}, {np.mean(rounds):.1f} on average: a false decision"
+        yield at_most(what, "", wrong / num, num, LARGEST_TABLE_ALARM)
+        yield at_least("  intervals hold", "", float(np.mean(held)), num, LEAST_HELD)
+        yield Figure(name="  decided", share=float(np.mean(decided)), num=num)
+        if found:
+            bias = f"{np.mean(errors):+.1%}"
+            what = f"  the difference is found, its ratio off by {bias} on average"
+            is_large = max(effects) >= EFFECT or min(effects) < 1
+            bound = LEAST_POWER if is_large and not outliers else 0.0
+            yield at_least(what, "", float(np.mean(found)), num, bound)
+
+
 def simulate_scales(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
     """One configuration under several setups in three rounds, as `tfbench scale` makes it.
 
@@ -581,66 +703,100 @@ def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> I
         yield at_least(f"  {1 - slower:.0%} slower: fails", f"{before:.0%}", found, num)
 
 
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """A search of the size from which on a setup is faster, and the runs that it took."""
+
+    crossover: Crossover
+    num_runs: int
+
+    @property
+    def bracket(self) -> float:
+        """How many times the lower named size the upper one is."""
+        return self.crossover.crossings[0].high / self.crossover.crossings[0].low
+
+
 def plant_search(
-    generator: np.random.Generator, spread: float, second: Callable[[int], float]
-) -> Crossover:
+    generator: np.random.Generator,
+    spread: float,
+    second: Callable[[int], float],
+    looks: Looks = SEARCH_LOOKS,
+) -> Search:
     """Searches batch sizes.
 
     One setup takes 1 ms + 10 us per sample, the other what `second` returns.
     """
-    pairs: dict[int, tuple[Runs, Runs]] = {}
-    values = spread_values(1, 4096, 1)
+    speeds: dict[int, list[np.ndarray]] = {}  # of both setups, in each round
+
+    def draw(value: int, num_rounds: int) -> None:
+        rounds = speeds.setdefault(value, [])
+        steps = np.array([1e-3 + 1e-5 * value, second(value)])
+        while len(rounds) < num_rounds:
+            rounds.append(value / (steps * np.exp(generator.normal(0, spread, 2))))
+
+    due = dict.fromkeys(spread_values(1, 4096, 1), NUM_ROUNDS)
     num_left = 10
-    while values:
-        for value in values:
-            runs = []
-            for name, step in (("a", 1e-3 + 1e-5 * value), ("b", second(value))):
-                seconds = step * np.exp(generator.normal(0, spread, NUM_ROUNDS))
-                runs.append(
-                    Runs(setup=name, speeds=tuple(value / seconds), rounds=tuple(range(NUM_ROUNDS)))
-                )
-            pairs[value] = (runs[0], runs[1])
-        judged = judge_rows([pairs[value] for value in sorted(pairs)])
-        speedups = [of_row[FIRST_TWO] for of_row in judged]
-        points = dict(zip(sorted(pairs), speedups, strict=True))
+    while True:
+        for value, num_rounds in due.items():
+            draw(value, num_rounds)
+        rows = []
+        for value in sorted(speeds):
+            of_setups = np.array(speeds[value]).T.tolist()
+            places = tuple(range(1, len(speeds[value]) + 1))
+            row = []
+            for name, own in enumerate(of_setups):
+                row.append(Runs(setup=str(name), speeds=tuple(own), rounds=places, numbers=places))
+            rows.append(row)
+        speedups = [of_row[FIRST_TWO] for of_row in judge_rows(rows, looks=looks)]
+        points = dict(zip(sorted(speeds), speedups, strict=True))
+        due = {}
+        for value, speedup in points.items():
+            if (speedup.next_look or 0) > len(speeds[value]):
+                due[value] = speedup.next_look
+        if due:
+            continue
         found = Crossover(key="batch", setups=("a", "b"), points=points, failures={}, unequal=())
         values = refine(found, 1)[:num_left]
         num_left -= len(values)
-    return found
+        if not values:
+            return Search(found, 2 * sum(map(len, speeds.values())))
+        due = dict.fromkeys(values, NUM_ROUNDS)
 
 
 def simulate_searches(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
     """Searches of equals, and of setups that are equal at 400."""
     found = [plant_search(generator, spread, lambda value: 1e-3 + 1e-5 * value) for _ in range(num)]
-    clear = [
-        any(one.judgement != "no measurable difference" for one in search.points.values())
-        for search in found
-    ]
-    yield at_most(
-        "A/A search: some size called faster or slower", "23 to 25 %", np.mean(clear), num
-    )
-    yield at_most(
-        "A/A search: a crossing is printed",
-        "",
-        np.mean([bool(search.crossings) for search in found]),
-        num,
-    )
+    clear = []
+    for search in found:
+        findings = {point.judgement for point in search.crossover.points.values()}
+        clear.append(not findings.isdisjoint(("faster", "slower")))
+    name = "A/A search: some size called faster or slower"
+    yield at_most(name, "23 to 25 %", float(np.mean(clear)), num)
+    crossed = [bool(search.crossover.crossings) for search in found]
+    yield at_most("A/A search: a crossing is printed", "", float(np.mean(crossed)), num)
     truth = 400.0
-    planted = [
-        plant_search(generator, spread, lambda value: 3e-3 + 0.5e-5 * value) for _ in range(num)
-    ]
-    yield at_least(
-        "a crossing at 400 is found",
-        "",
-        np.mean([len(search.crossings) == 1 for search in planted]),
-        num,
-    )
-    within = [
-        search.crossings[0].low <= truth <= search.crossings[0].high
-        for search in planted
-        if search.crossings
-    ]
-    yield at_least("  and lies between the two sizes that are named", "", np.mean(within), num)
+
+    def plant(looks: Looks, seconds: float) -> tuple[list[Search], str]:
+        searches = []
+        for _ in range(num):
+            step = lambda value: 3e-3 + 0.5e-5 * value  # noqa: E731
+            searches.append(plant_search(generator, spread, step, looks))
+        brackets = [search.bracket for search in searches if search.crossover.crossings]
+        runs = float(np.mean([search.num_runs for search in searches]))
+        took = runs * (seconds + START_SECONDS)
+        return searches, f"{np.median(brackets):.2f}x wide, {took:.0f} s"
+
+    _, fixed = plant(ONE_LOOK, 2.0)
+    planted, added = plant(SEARCH_LOOKS, 1.0)
+    single = [len(search.crossover.crossings) == 1 for search in planted]
+    name = f"a crossing at 400 is found ({added}; 3 rounds of 2 s: {fixed})"
+    yield at_least(name, "", float(np.mean(single)), num)
+    within = []
+    for search in planted:
+        for crossing in search.crossover.crossings:
+            within.append(crossing.low <= truth <= crossing.high)
+    name = "  and lies between the two sizes that are named"
+    yield at_least(name, "", float(np.mean(within)), num)
 
 
 def print_shares(generator: np.random.Generator, num: int) -> None:
@@ -659,6 +815,7 @@ SIMULATIONS = (
     simulate_tables,
     simulate_single_runs,
     simulate_unlike_setups,
+    simulate_rounds,
     simulate_scales,
     simulate_sessions,
     simulate_speeds,

@@ -40,12 +40,12 @@ from tfbench.wording import markdown_text
 RESULTS = Path(__file__).parent / "results"
 _NOTICE = "<!-- Written by docs/results.py from the journals beside it. -->"
 # of a sweep that is not told otherwise
-_ROUNDS = 3
-_SECONDS = 5.0
+_REPEATS = "3..20"
+_SECONDS = 1.0
 _PLOT = "samples_per_second.png"
 _LEGEND = (
     "Speeds are geometric means over one process per round. Speed-ups are relative to the first",
-    "setup, with 95 % intervals: `+` faster, `-` slower, `=` no measurable difference,",
+    "setup, with 95 % intervals: `+` faster, `-` slower, `=` equal within 5 %,",
     "`!` inconclusive ([how this is judged](../explanation/statistics.md)).",
 )
 
@@ -198,7 +198,7 @@ def _command(plan: SweepPlan) -> str:
     }
     seconds = tables["measurement"]["seconds"]
     options = [_data(plan), *map(shlex.quote, _describe_values(dict(sorted(values.items()))))]
-    options += [] if plan.num_rounds == _ROUNDS else [f"--repeats {plan.num_rounds}"]
+    options += [] if plan.repeats == _REPEATS else [f"--repeats {plan.repeats}"]
     options += [] if seconds == _SECONDS else [f"--seconds {seconds:g}" if seconds else "--full"]
     lines = [" ".join([f"tfbench sweep {plan.recipe_name}", *options])]
     lines += [" ".join(f"--setup {shlex.quote(setup.label)}" for setup in plan.setups)]

@@ -35,7 +35,7 @@ from tfbench.runs.run import NO_LIMITS, Run, RunLimits, list_rows, read_predeces
 from tfbench.runs.run_maker import find_earlier_place, open_maker
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_named, read_sweep
-from tfbench.sweeps.arguments import make_variation, parse_setup
+from tfbench.sweeps.arguments import DEFAULT_ROUNDS, check_rounds, make_variation, parse_setup
 from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
 from tfbench.sweeps.plan import plan_sweep
 from tfbench.sweeps.sweep import make_sweep, new_sweep, reopen_sweep
@@ -132,8 +132,8 @@ def sweep(
     *,
     vary: Mapping[str, Sequence[Any]] | None = None,
     setups: Sequence[str] = (),
-    rounds: int = 3,
-    seconds: float | None = 5.0,
+    rounds: int | tuple[int, int] = DEFAULT_ROUNDS,
+    seconds: float | None = 1.0,
     overrides: Mapping[str, Any] | None = None,
     backend: str | None = None,
     synthetic: bool = False,
@@ -156,9 +156,11 @@ def sweep(
         setups: "mirrored cpu:0,cpu:1", "default cpu:0 backend=jax"; the first is the baseline;
             none: the recipe's own strategy and devices, if it names any, else processor and GPUs of
             this machine.
-        rounds: In each of which every configuration is run once, the setups taking turns.
-        seconds: Steady time of a run unless the recipe limits it; None: the recipe's epochs,
-            validation included.
+        rounds: In each of which every configuration is run once, the setups taking turns: how many,
+            or the fewest and the most, between which rounds are added where it is undecided which
+            setup is faster.
+        seconds: Steady time of a run unless the recipe limits it, of five steps at least; None: the
+            recipe's epochs, validation included.
         overrides: As of `run`, and so for what is not named here.
         backend: Of all setups that name none.
         synthetic: As of `run`.
@@ -176,8 +178,11 @@ def sweep(
         TfbenchError: A configuration of it cannot be, the first has no data (nothing is kept then),
             or it cannot be written.
     """
-    if not 1 <= rounds <= 1000:
-        raise RecipeError(f"rounds: must be from 1 to 1000. Received: {rounds}.")
+    numbers = (rounds, rounds) if isinstance(rounds, int) else tuple(rounds)
+    if len(numbers) != 2 or not all(type(number) is int for number in numbers):
+        raise RecipeError(
+            f"rounds: must be a number or two, such as (3, 20). Received: {rounds!r}."
+        )
     values = merge_overrides(overrides, backend=backend, data="synthetic" if synthetic else None)
     request = load_request(
         str(recipe),
@@ -190,7 +195,7 @@ def sweep(
         request,
         [parse_setup(text) for text in setups],
         [make_variation(key, values, origin="vary") for key, values in (vary or {}).items()],
-        num_rounds=rounds,
+        rounds=check_rounds(*numbers, "rounds"),
         run_timeout_seconds=limits.timeout_seconds,
         memory_limit_bytes=limits.memory_bytes,
         time_budget_seconds=time_budget_seconds,
@@ -262,16 +267,17 @@ def compare(
         TrackingError: The record of the sweep is damaged.
     """
     kept = Store(Path(store))
+    settings = UserSettings(machines=dict(machines or {}), session_scatter=session_scatter)
     plan = None
     sweep_id, run_ids = find_named(kept, runs, sweep)
     if sweep_id:
         record = read_sweep(kept, sweep_id)
         plan = record.plan
-        comparison = compare_sweep(kept, record, baseline=baseline)
+        comparison = compare_sweep(kept, record, baseline=baseline, settings=settings)
     else:
         comparison = compare_stored(
             kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal
-        )
+        ).with_settings(settings)
     if not comparison.rows and not comparison.unreadable:
         raise UnknownNameError(
             f"store {kept.root}: no runs to compare. `{kept.command('sweep', 'RECIPE')}` makes some"
@@ -281,8 +287,7 @@ def compare(
             f"--baseline '{baseline}': no such setup.{did_you_mean(baseline, comparison.setups)}"
             f" There are: {', '.join(comparison.setups)}."
         )
-    settings = UserSettings(machines=dict(machines or {}), session_scatter=session_scatter)
-    return ComparedRuns(comparison=comparison.with_settings(settings), plan=plan)
+    return ComparedRuns(comparison=comparison, plan=plan)
 
 
 def load_runs(store: Folder = DEFAULT_STORE, *, recipe: str | None = None) -> list[dict[str, Any]]:

@@ -221,7 +221,7 @@ PROFILE_METRICS: dict[str, Metric] = {
 CURVE_METRICS: dict[str, Metric] = {
     "samples_per_second": Metric("samples/s", _HIGHER, "geometric mean over the runs of a setup"),
     "speedup": Metric(
-        "", _HIGHER, "over the sweep's first setup, which is 1; inconclusive ratios have no point"
+        "", _HIGHER, "over the sweep's first setup, which is 1; undecided ratios have no point"
     ),
     "speedup_low": Metric("", _HIGHER, "lower end of the ratio's 95 % interval"),
     "speedup_high": Metric("", _HIGHER, "upper end of the ratio's 95 % interval"),

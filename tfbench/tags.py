@@ -7,12 +7,14 @@ SWEEP_TAG = "tfbench.sweep"
 CONFIGURATION_TAG = "tfbench.setting"  # number; named as in older stores
 SETUP_TAG = "tfbench.setup"  # label of the strategy and its devices
 ROUND_TAG = "tfbench.round"  # number, from 1 on
+REPEATS_TAG = "tfbench.repeats"  # "3..20", of a sweep that adds rounds until it is decided
 SESSION_TAG = "tfbench.session"  # of the command that made it; a sweep that is resumed has several
 SERIES_TAGS = (
     GROUP_TAG,
     REPEAT_TAG,
     SETUP_TAG,
     ROUND_TAG,
+    REPEATS_TAG,
     SWEEP_TAG,
     CONFIGURATION_TAG,
     SESSION_TAG,

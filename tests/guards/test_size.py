@@ -13,10 +13,10 @@ SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 # Who makes a room smaller lowers its budget; who adds a feature may raise it, and says why in the
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "benchmarks": 20460,
-    "tests": 147300,
+    "benchmarks": 21950,
+    "tests": 149100,
     "tfbench": 3570,
-    "tfbench/analysis": 22600,
+    "tfbench/analysis": 24900,
     "tfbench/backends": 14765,
     "tfbench/cli": 9709,
     "tfbench/datasets": 8502,
@@ -24,10 +24,10 @@ BUDGET = {
     "tfbench/models": 9425,
     "tfbench/recipe": 5526,
     "tfbench/records": 6080,
-    "tfbench/report": 19096,
+    "tfbench/report": 20600,
     "tfbench/runs": 11360,
     "tfbench/store": 2735,
-    "tfbench/sweeps": 8470,
+    "tfbench/sweeps": 10100,
     "tfbench/tracking": 7280,
     "tfbench/worker": 13980,
 }

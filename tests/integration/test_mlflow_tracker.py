@@ -260,7 +260,9 @@ def figures_of(
             over="batch size",
             labels={"setup": setup.label, "training.global_batch_size": "96, 128"},
             points={size: {"samples_per_second": speed * size} for size in (96, 128)},
-            inconclusive=(96,),
+            undecided=(96,),
+            between_sessions=(128,),
+            rounds={96: 5, 128: 3},
             plots=(
                 Plot(
                     name="speed.png",
@@ -309,7 +311,10 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
             .startswith(b"\x89PNG")
         )
         assert run.data.params == {"setup": TWO_SETUPS[place].label, "global_batch_size": "96, 128"}
-        result = "96: 9,600 samples/s, ratio inconclusive; 128: 12,800 samples/s"
+        result = (
+            "96: 9,600 samples/s in 5 rounds, undecided;"
+            " 128: 12,800 samples/s in 3 rounds, between sessions"
+        )
         assert (run.data.tags["tfbench.round"], run.data.tags["tfbench.result"]) == ("all", result)
         members = [tracked[run_id].data.tags for run_id in run_ids[place::2]]
         assert [tags["mlflow.parentRunId"] for tags in members] == [run.info.run_id] * 2
@@ -323,7 +328,7 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
     assert dump(store) == before
 
 
-def test_a_ratios_line_ends_before_an_inconclusive_point(store: Store) -> None:
+def test_a_ratios_line_ends_before_an_undecided_point(store: Store) -> None:
     plan = build_plan(
         variations=(Variation(key="training.global_batch_size", values=(32, 64, 96, 128)),),
         num_rounds=1,
@@ -338,7 +343,7 @@ def test_a_ratios_line_ends_before_an_inconclusive_point(store: Store) -> None:
         128: {"samples_per_second": 1.0},
     }
     curve = dataclasses.replace(
-        figures_of([result.request.run_id])[0][0], points=points, inconclusive=(64, 128)
+        figures_of([result.request.run_id])[0][0], points=points, undecided=(64, 128)
     )
     tracker.show_sweep(plan, (curve,), ())
     (run,) = [run for run in runs_of(store) if run.data.tags.get("tfbench.curve")]

@@ -12,8 +12,12 @@ class Screen(io.StringIO):
 
     def last_drawing(self) -> list[str]:
         """Returns the lines of what was drawn last, without what moves the cursor."""
-        drawn = self.getvalue().split("\x1b[2K")[-1]
-        return [
-            line.rstrip()
-            for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).strip("\r\n").splitlines()
-        ]
+        return self.drawings()[-1]
+
+    def drawings(self) -> list[list[str]]:
+        """Returns the lines of all that was drawn, of one state after the other."""
+        drawings = []
+        for drawn in self.getvalue().split("\x1b[2K"):
+            text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).strip("\r\n")
+            drawings.append([line.rstrip() for line in text.splitlines()])
+        return drawings

@@ -31,6 +31,7 @@ from tfbench.records.sweep import (
 )
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log
+from tfbench.sweeps.sweep_runs import tags_of
 
 BATCHES = Variation(key="training.global_batch_size", values=(32, 64))
 TWO_SETUPS = (
@@ -142,15 +143,17 @@ def on_machine(brief: RunBrief, hostname: str, **environment: Any) -> RunBrief:
 
 
 def write_sweep(
-    store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], float | str], **fields: Any
+    store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], float | str | None], **fields: Any
 ) -> None:
     """Writes a sweep and its runs, as they stand in a store.
 
-    Instead of a speed, the reason why a run was killed.
+    Instead of a speed, the reason why a run was killed; None: it was not made.
     """
     with new_log(store, plan) as log:
         for planned in list_planned_runs(plan):
             found = speed(planned)
+            if found is None:
+                continue
             if isinstance(found, str):
                 ended = RunExit(status="KILLED", reason=found)
                 result = build_planned_result(plan, planned, 1.0, **{**fields, "exit": ended})
@@ -158,6 +161,19 @@ def write_sweep(
                 result = build_planned_result(plan, planned, found, **fields)
             log.start(StartedRun(number=planned.number, run_id=result.request.run_id))
             write_journal(store, result)
+
+
+def write_in_sessions(store: Store, plan: SweepPlan) -> None:
+    """Writes a sweep whose second setup is twice as fast, and was run a day later."""
+    with new_log(store, plan) as log:
+        for planned in list_planned_runs(plan):
+            result = build_planned_result(plan, planned, 100.0 * (1 + planned.setup))
+            request = result.request
+            tags = request.tags | {"tfbench.session": str(planned.setup)}
+            created = request.created + 86_400.0 * planned.setup
+            request = dataclasses.replace(request, tags=tags, created=created)
+            log.start(StartedRun(number=planned.number, run_id=request.run_id))
+            write_journal(store, dataclasses.replace(result, request=request))
 
 
 def build_planned_result(
@@ -172,17 +188,13 @@ def build_planned_result(
     widths = recipe.model.options.get("hidden_units", (100,))
     batch = recipe.training.global_batch_size
     parameters = sum((a + 1) * b for a, b in zip((784, *widths), (*widths, 10), strict=True))
+    repeats = {"tfbench.repeats": plan.repeats} if plan.first_rounds else {}
     request = build_request(
         run_id=f"{planned.number:032x}",
         name=f"mlp-b{batch}-r{planned.round_number}",
         created=1_700_000_000.0 + 20 * planned.number,
         recipe=recipe,
-        tags={
-            "tfbench.sweep": plan.sweep_id,
-            "tfbench.setting": str(planned.configuration),
-            "tfbench.setup": setup.label,
-            "tfbench.round": str(planned.round_number),
-        },
+        tags=tags_of(plan, planned) | repeats,
     )
     seconds = 20 * batch / speed
     spans = [build_span(first_step=1, last_step=1, seconds=1.0)]

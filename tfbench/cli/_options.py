@@ -13,6 +13,7 @@ from tfbench.wording import DEFAULT_STORE
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
+    from tfbench.sweeps.arguments import Rounds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -234,24 +235,28 @@ measuring_options = stack(
 )
 
 
-def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
-    """Returns what adds the options of every plan: repeats, times, and the dry run.
+def _read_rounds(context: click.Context, option: click.Parameter, text: str) -> "Rounds":
+    from tfbench.errors import RecipeError
+    from tfbench.sweeps.arguments import parse_rounds
 
-    Args:
-        seconds: The default of each run.
-        fewest: Repeats that make sense.
-    """
+    try:
+        return parse_rounds(text)
+    except RecipeError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def plan_options(repeats: str = "3..20") -> Callable[[F], F]:
+    """Returns what adds the options of every plan: repeats, times, and the dry run."""
     return stack(
         click.option(
             "--repeats",
-            "num_rounds",
-            type=count(fewest, 1000),
-            default=3,
-            help="Runs per setup and size.",
+            "rounds",
+            metavar="N|LOW..HIGH",
+            callback=_read_rounds,
+            default=repeats,
+            help="Runs per setup and size: N, or from LOW until all is decided.",
         ),
-        click.option(
-            "--seconds", metavar="S", type=float, default=seconds, help="Steady time per run."
-        ),
+        click.option("--seconds", metavar="S", type=float, default=1, help="Steady time per run."),
         click.option(
             "--time-budget",
             "time_budget_seconds",

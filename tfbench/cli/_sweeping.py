@@ -1,5 +1,6 @@
 """Plans and makes sweeps for the commands, with what is shown before, meanwhile and after."""
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -85,13 +86,14 @@ def make_sweep(
     plan = planned.plan
     results = planned.results
     if not ray:
-        results = reusable_results(plan, results, measuring.store)
+        results = reusable_results(plan, results, measuring.store, planned.due.runs)
         warn_of_unused_gpus(plan)
-    num_made = len(results)
-    show_plan(plan, num_made, measuring)
+    num_made = sum(run.number in results for run in planned.due.runs)
+    num_due = len(planned.due.runs)
+    show_plan(plan, num_due - num_made, planned.due.num_most - num_made, measuring)
     if dry_run:
         return ExitCode.DONE
-    maker = measuring.open_maker(planned.before)
+    maker = dataclasses.replace(measuring.open_maker(planned.before), settings=read_settings())
     if ray:
         made = _make_on_ray(planned, ray, maker, measuring)
     else:
@@ -101,7 +103,8 @@ def make_sweep(
             server=maker.server,
             is_tracked=maker.tracker is not None,
         )
-        made = sweep.make_sweep(planned, maker, console)
+        with console:
+            made = sweep.make_sweep(planned, maker, console)
     end = made.end
     if not (end.results or end.was_interrupted or ray or measuring.as_json):
         log("Nothing was measured: no run fits into --time-budget. Give more time.")
@@ -133,13 +136,22 @@ def _has_failed(made: "Swept") -> bool:
     return False
 
 
-def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: str) -> None:
-    """Shows a plan and how long the runs take that are not made yet, and more lines about it."""
-    from tfbench.records.sweep import list_planned_runs
+def show_plan(
+    plan: "SweepPlan", num_left: int, num_most_left: int, measuring: "Measuring", *more: str
+) -> None:
+    """Shows a plan and how long the runs take that are not made yet, and more lines about it.
+
+    Args:
+        plan: Of the sweep.
+        num_left: As of `plan_lines`.
+        num_most_left: As of `plan_lines`.
+        measuring: What the command was given.
+        more: Lines.
+    """
     from tfbench.report.comparison.sweep import plan_lines
 
-    num_left = len(list_planned_runs(plan)) - num_made
-    echo_lines([*plan_lines(plan, num_left, text_width()), *more], err=measuring.as_json)
+    lines = plan_lines(plan, num_left, num_most_left, text_width())
+    echo_lines([*lines, *more], err=measuring.as_json)
 
 
 def _make_on_ray(
@@ -154,7 +166,7 @@ def _make_on_ray(
     from tfbench.wording import count
 
     store = measuring.store
-    end = ray_engine.make_sweep(planned, address, store, maker.state, log)
+    end = ray_engine.make_sweep(planned, address, store, maker.state, log, maker.settings)
     if maker.tracker is not None:
         run_ids = [result.run_id for result in end.results.values() if result.run_id]
         log_waiting("bringing the runs into MLflow")
@@ -198,15 +210,12 @@ def _show_swept(
     is_crossover: bool,
 ) -> None:
     """Shows what came of a sweep, which a Ray cluster has made if `ray` names one."""
-    import dataclasses
-
     from tfbench.report.comparison.comparison import comparison_sections
-    from tfbench.report.comparison.sweep import crossover_document, short_run_notice
+    from tfbench.report.comparison.sweep import crossover_document
     from tfbench.report.table import text
     from tfbench.sweeps.comparison import ComparedRuns
 
-    comparison = made.comparison.with_settings(read_settings())
-    made = dataclasses.replace(made, comparison=comparison)
+    comparison = made.comparison
     plan = made.plan
     end = made.end
     store = measuring.store
@@ -216,7 +225,7 @@ def _show_swept(
     sections = comparison_sections(
         comparison, made.verdict, report=store.command("report", "--sweep", plan.sweep_id)
     )
-    lines = ["", *text([*sections, *short_run_notice(plan)], terminal_width())]
+    lines = ["", *text(sections, terminal_width())]
     if end.num_left:
         where = ("--ray", ray) if ray else ()
         if end.was_interrupted:

@@ -100,6 +100,7 @@ def validate_command(
 def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -> list[str]:
     from tfbench.recipe.files import find_recipe, load_recipe
     from tfbench.runs.requests import new_request
+    from tfbench.sweeps.arguments import Rounds
     from tfbench.sweeps.plan import own_setup, plan_sweep
 
     where = ""  # errors in a file begin with its name
@@ -107,7 +108,7 @@ def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -
         recipe = load_recipe(find_recipe(name), overrides)
         where = f"{name}: "
         request = new_request(recipe, name=None, data_dir=None, allows_code=allows_code)
-        plan_sweep(request, [own_setup(recipe)], [], num_rounds=1)
+        plan_sweep(request, [own_setup(recipe)], [], rounds=Rounds(1, 1))
     except (TfbenchError, OSError) as error:
         return [f"{where}{line}" for line in shorten_lines(str(error)).splitlines()]
     return []

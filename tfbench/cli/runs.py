@@ -71,7 +71,8 @@ def runs_command(
         require_absent("RUN names one", "recipe", "status", "limit")
         _show_one(store, run, output_format)
         return
-    entries = list_history(store, recipe=recipe, status=status.upper() if status else None)
+    wanted = status.upper() if status else None
+    entries = list_history(store, recipe=recipe, status=wanted, settings=read_settings())
     if output_format == "json":
         echo_json({"runs": entries[:limit]})
         return

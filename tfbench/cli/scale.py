@@ -31,7 +31,7 @@ from tfbench.errors import ExitCode
     help="cpu: they share cores. [default: gpu, if any]",
 )
 @batch_size_option("Samples per step: over all devices; with --weak, on each.")
-@plan_options(seconds=5)
+@plan_options()
 @measures
 def scale_command(
     recipe: str,

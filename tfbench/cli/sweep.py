@@ -16,12 +16,15 @@ from tfbench.cli._options import (
     setup_options,
 )
 from tfbench.cli._output import echo_json, exit_code, require_free, write_to
+from tfbench.cli._store import read_settings
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
+    from tfbench.sweeps.arguments import Rounds
     from tfbench.sweeps.sweep import Planned
 
+_QUICK_SECONDS = 45.0  # which leave time to start and to show the result within a minute
 # Parameters that plan a sweep.
 _PLANNING = (
     "recipe",
@@ -30,7 +33,7 @@ _PLANNING = (
     "aa",
     "refine",
     "step",
-    "num_rounds",
+    "rounds",
     "seconds",
     "full",
     "quick",
@@ -50,11 +53,11 @@ _PLANNING = (
 @click.argument("recipe", required=False)
 @setup_options()
 @click.option("--aa", is_flag=True, help="Compare a setup with itself (A/A test).")
-@plan_options(seconds=5)
+@plan_options()
 @click.option(
     "--full", is_flag=True, help="Train each run to the recipe's epochs, validation included."
 )
-@click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about a minute.")
+@click.option("--quick", is_flag=True, help="A small sweep on synthetic data, within a minute.")
 @click.option("--resume", metavar="ID", help="Run what a sweep, or @last, is missing.")
 @click.option("--ray", metavar="ADDRESS", help="Run on a Ray cluster: auto, or HOST:6379.")
 @click.option(
@@ -84,10 +87,11 @@ def sweep_command(
 
     A setup is a strategy and its devices, such as "mirrored gpu:0,gpu:1". The strategy "default" is
     plain Keras; "one_device" and "mirrored" are those of tf.distribute. Further words apply to this
-    setup alone: "default cpu:0 backend=jax". Each round runs every setup once at every size. Each
-    run has its own process. The setups take turns, so that drift of the machine affects all of
-    them. A failed run is a result, and the sweep continues. If a sweep is interrupted, `tfbench
-    sweep --resume ID` runs what is missing.
+    setup alone: "default cpu:0 backend=jax". Each round runs every setup once at every size, each
+    run in its own process. Rounds are added until each comparison is decided: faster, slower, or
+    equal within 5 %. The setups take turns, so that drift of the machine affects all of them. A
+    failed run is a result, and the sweep continues. If a sweep is interrupted, `tfbench sweep
+    --resume ID` runs what is missing.
 
     \b
     tfbench sweep --quick
@@ -98,7 +102,7 @@ def sweep_command(
     tfbench sweep mnist_mlp --vary 'model.hidden_units=[[100],[1000,1000]]' \\
         --vary training.global_batch_size=32,512
     tfbench sweep mnist_mlp --vary training.intra_op_threads=1,2 \\
-        --setup "default cpu:0" --repeats 5 --time-budget 10m
+        --setup "default cpu:0" --repeats 3..40 --time-budget 10m
     tfbench sweep mnist_mlp --vary training.global_batch_size=32..4096 --refine 6
     tfbench sweep mnist_mlp --aa
     tfbench sweep --resume @last
@@ -120,10 +124,11 @@ def sweep_command(
             raise click.UsageError(
                 "--task makes a task of a plan: tfbench sweep --plan FILE --task N --store DIR"
             )
-        return _make_task(plan_path, task, measuring)
+        num_rounds = planning["rounds"].most if is_given("rounds") else None
+        return _make_task(plan_path, task, num_rounds, measuring)
     if resume:
         return _resume(resume, measuring, dry_run=dry_run, ray=ray)
-    planned = _plan_new_sweep(measuring, other_machines=ray or plan_path, **planning)
+    planned = _plan_new_sweep(measuring, ray=ray, plan_path=plan_path, **planning)
     if plan_path and not dry_run:
         return _write_plan(planned, plan_path, measuring)
     return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
@@ -134,7 +139,9 @@ def _resume(which: str, measuring: Measuring, *, dry_run: bool, ray: str | None)
     from tfbench.sweeps.sweep import reopen_sweep
 
     require_absent("--resume uses the plan of the sweep", *_PLANNING, "plan_path")
-    planned = reopen_sweep(measuring.store, which, allows_code=measuring.allows_code)
+    planned = reopen_sweep(
+        measuring.store, which, allows_code=measuring.allows_code, settings=read_settings()
+    )
     if ray and planned.plan.refinement:
         raise click.UsageError("--ray cannot resume a sweep with --refine. Leave out --ray.")
     if ray and planned.plan.time_budget_seconds is not None:
@@ -145,34 +152,55 @@ def _resume(which: str, measuring: Measuring, *, dry_run: bool, ray: str | None)
 def _plan_new_sweep(
     measuring: Measuring,
     *,
-    other_machines: str | Path | None,
+    ray: str | None,
+    plan_path: Path | None,
     recipe: str | None,
     seconds: float,
     full: bool,
     quick: bool,
     **planning: Any,
 ) -> "Planned":
-    """Plans a new sweep; `other_machines` has what leaves its runs to others, if any does."""
+    """Plans a new sweep, whose runs are left to other machines by `ray` and `plan_path`."""
+    from tfbench.sweeps.arguments import (
+        DEFAULT_FIXED_ROUNDS,
+        DEFAULT_FULL_ROUNDS,
+        DEFAULT_QUICK_ROUNDS,
+    )
     from tfbench.sweeps.sweep import new_sweep
 
+    other_machines = ray or plan_path
     if quick:
         recipe = recipe or "mnist_hidden100_mlp"
         planning["variations"] = planning["variations"] or ("training.global_batch_size=32,512",)
         values = {"dataset.data": "synthetic", "measurement.checks": False}
         measuring = measuring._replace(overrides=values | measuring.overrides)
-        seconds = seconds if is_given("seconds") else 0.5
+        if not is_given("seconds"):
+            seconds = 0.5
+        if not (is_given("time_budget_seconds") or other_machines):
+            planning["time_budget_seconds"] = _QUICK_SECONDS
+        if not is_given("rounds"):
+            planning["rounds"] = DEFAULT_QUICK_ROUNDS
     if recipe is None:
         raise click.UsageError(
             "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none."
         )
     if full:
         require_absent("--full trains to the recipe's epochs", "seconds")
+        if not is_given("rounds"):
+            planning["rounds"] = DEFAULT_FULL_ROUNDS
     if other_machines:
         require_absent(
             "other machines support neither a time budget nor refinement",
             "time_budget_seconds",
             "refine",
         )
+        if plan_path and not (full or is_given("rounds")):
+            planning["rounds"] = DEFAULT_FIXED_ROUNDS
+        if plan_path and not planning["rounds"].are_fixed:
+            raise click.UsageError(
+                "a plan for a scheduler has a fixed number of rounds: --repeats N, such as"
+                " --repeats 8."
+            )
         if not planning["setups"]:
             raise click.UsageError(
                 "Missing option '--setup': the devices of other machines are not known here."
@@ -187,7 +215,7 @@ def _plan_new_sweep(
 @click.argument("recipe")
 @click.option("--between", nargs=2, metavar="SETUP SETUP", help="The two setups to compare.")
 @setup_options(refine=10)
-@plan_options(seconds=2, fewest=2)
+@plan_options("3..7")
 @global_batch_size_option
 @measures
 def crossover_command(
@@ -197,6 +225,7 @@ def crossover_command(
     seconds: float,
     dry_run: bool,
     global_batch_size: int | None,
+    rounds: "Rounds",
     measuring: Measuring,
     **planning: Any,
 ) -> ExitCode:
@@ -215,17 +244,19 @@ def crossover_command(
         --vary training.global_batch_size=8..2048 \\
         --between "default cpu:0" "default cpu:0 backend=jax"
     tfbench crossover mnist_mlp --vary model.hidden_units=16..8192 \\
-        --between "default gpu:0" "mirrored gpu" --repeats 5
+        --between "default gpu:0" "mirrored gpu" --repeats 3..20
     """
     from tfbench.sweeps.sweep import new_sweep
 
+    if rounds.fewest < 2:
+        raise click.UsageError("--repeats must be 2 or more: one run shows no scatter.")
     named = (*(between or ()), *setups)
     if len(named) != 2:
         raise click.UsageError("Name the two setups to compare: --between SETUP SETUP.")
     request = measuring.make_request(
         recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds
     )
-    plan = make_plan(request, measuring, setups=named, **planning)
+    plan = make_plan(request, measuring, setups=named, rounds=rounds, **planning)
     if len(plan.setups) < 2:  # also where one names the backend that both have
         raise click.UsageError(f'both setups are "{plan.setups[0].label}". Name two.')
     return make_sweep(
@@ -235,7 +266,7 @@ def crossover_command(
 
 def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCode:
     """Writes a plan's file, and begins the sweep's record; nothing is measured."""
-    from tfbench.records.sweep import SweepRecord
+    from tfbench.records.sweep import SweepRecord, list_planned_runs
     from tfbench.store.sweep_log import encode_record
     from tfbench.sweeps.tasks import list_tasks
 
@@ -248,9 +279,11 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
     for task in tasks:
         if task.machine:
             numbers.setdefault(task.machine, []).append(str(task.number))
+    num_runs = len(list_planned_runs(plan))
     show_plan(
         plan,
-        0,
+        num_runs,
+        num_runs,
         measuring,
         "",
         f"{path} has tasks 0 to {len(tasks) - 1}, each for one machine that does nothing else"
@@ -267,8 +300,8 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
     return ExitCode.DONE
 
 
-def _make_task(path: Path, number: int, measuring: Measuring) -> ExitCode:
-    """Makes one task of a plan file on this machine.
+def _make_task(path: Path, number: int, num_rounds: int | None, measuring: Measuring) -> ExitCode:
+    """Makes one task of a plan file on this machine, or its first rounds.
 
     `--data-dir` takes precedence over the plan's data folder.
     """
@@ -276,21 +309,21 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> ExitCode:
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_task, read_plan_file
 
-    others = {*_PLANNING, "resume", "dry_run", "tracking_uri", "experiment"} - {"data_dir"}
+    others = {*_PLANNING, "resume", "dry_run", "tracking_uri", "experiment"}
+    others -= {"data_dir", "rounds"}
     require_absent("--task goes by the plan that there is", *others)
     plan = read_plan_file(path)
     sweep.require_allowed_again(plan, allows_code=measuring.allows_code)
-    task = find_task(plan, number)
+    task = find_task(plan, number, num_rounds)
     data_dir = (
         None  # the plan's, unless the command names one, or a variable where the plan has none
     )
     if measuring.data_dir and (is_given("data_dir") or not plan.data_dir):
         data_dir = str(measuring.data_dir.absolute())
-    console = SweepConsole(
-        plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.runs)
-    )
+    console = SweepConsole(plan, is_task=True, quiet_stdout=measuring.as_json, is_tracked=False)
     maker = measuring._replace(no_mlflow=True).open_maker()
-    end = sweep.make_task(plan, task, maker, console, data_dir)
+    with console:
+        end = sweep.make_task(plan, task, maker, console, data_dir)
     if measuring.as_json:
         echo_json(
             {

@@ -6,7 +6,7 @@ import click
 
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
 from tfbench.cli._output import log, log_waiting
-from tfbench.cli._store import tracker_maker
+from tfbench.cli._store import read_settings, tracker_maker
 from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     record = read_sweep(store, find_sweep(store, token))
     plan = record.plan
     log_waiting("looking for its runs in MLflow")
-    shown = find_shown_sweep(store, record, tracker_maker(store, named))
+    shown = find_shown_sweep(store, record, tracker_maker(store, named), read_settings())
     view = sweep_view(plan)
     uri = without_secrets(shown.tracking_uri)
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri

@@ -16,6 +16,8 @@ from tfbench.recipe.tables import from_tables, origin_of, set_value
 from tfbench.recipe.toml_text import Table, read_toml
 from tfbench.wording import shorten
 
+# Of a run that ends by its seconds: a single slow step is not to decide its speed.
+_LEAST_STEPS = 5
 # What a recipe says of its network alone.
 _OF_THE_NETWORK = (
     "recipe.notes",
@@ -77,8 +79,8 @@ def load_recipe(
         path: A TOML file, or a network: "net.keras", "nets.py:build_model".
         overrides: Dotted key to value, for example `{"training.epochs": 3}`; they win over the
             file.
-        steady_seconds: Length of a run after its warm-up if neither of both limits it; None: the
-            recipe's epochs.
+        steady_seconds: Length of a run after its warm-up if the recipe does not limit it, and
+            five steps at least; None: the recipe's epochs.
 
     Raises:
         RecipeError: Naming the file, or the shipped recipe, and every problem in it.
@@ -102,6 +104,7 @@ def load_recipe(
         is_limited = "steps" in measurement or "seconds" in measurement
         if not is_limited:
             measurement["seconds"] = steady_seconds
+            measurement.setdefault("least_steps", _LEAST_STEPS)
     _place_files(tables, Path())
     recipe = from_tables(tables, name=path.stem, source=source, overridden=tuple(overrides))
     # A recorded run needs the file no more, so that its absence is no conflict.

@@ -256,6 +256,8 @@ class MeasurementConfig:
     """Stop after this many steps beyond the warm-up."""
     seconds: PositiveNumber | None = None
     """Stop after this many seconds beyond the warm-up."""
+    least_steps: Count = 1
+    """With `seconds`: go on until this many steps beyond the warm-up are done."""
     checks: Flag = True
     """After training, measure the input pipeline alone and the devices' peak.
 

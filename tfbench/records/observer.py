@@ -1,12 +1,13 @@
 """What a run, or a sweep of runs, reports while it is measured, and to whom."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tfbench.records.run import EpochRecord, RunResult, Summary
 from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan
 
 if TYPE_CHECKING:
+    from tfbench.analysis.comparison.comparison import Comparison
     from tfbench.runs.run import Run
 
 
@@ -21,6 +22,14 @@ class TrainingProgress:
     steps_per_epoch: int
     steps_per_second: float | None
     seconds_left: float | None  # of the whole run
+
+
+class SweepProgress(NamedTuple):
+    """How far a sweep is. `seconds_left` are the fewest and the most."""
+
+    num_done: int
+    num_due: int  # runs that it needs, as far as is known
+    seconds_left: tuple[float, float]
 
 
 class Observer:
@@ -61,8 +70,11 @@ class Observer:
     def extend(self, plan: SweepPlan) -> None:
         """Of a sweep: it goes on by a plan with more runs."""
 
-    def begin(self, planned: PlannedRun, num_done: int, seconds_left: float) -> None:
+    def begin(self, planned: PlannedRun, progress: SweepProgress) -> None:
         """Of a sweep: a run is about to be made; all calls for it come before `end`."""
 
     def end(self, planned: PlannedRun, result: PlannedRunResult, summary: Summary | None) -> None:
         """Of a sweep: a run is over, or was skipped or rejected, and then has no summary."""
+
+    def compare(self, comparison: "Comparison", progress: SweepProgress) -> None:
+        """Of a sweep: its runs up to now, after each round."""

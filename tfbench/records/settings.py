@@ -26,3 +26,6 @@ class UserSettings:
     """By which share the speed of a machine drifts from one session to the next."""
     machines: dict[Text, MachineSettings] = dataclasses.field(default_factory=dict)
     """Machines by host name, or by the name in a setup ("default gpu:0 @a100")."""
+
+
+NO_SETTINGS = UserSettings()

@@ -122,7 +122,9 @@ class SweepPlan:
     overrides: tuple[str, ...]  # keys that the command line set
     variations: tuple[Variation, ...]
     setups: tuple[Setup, ...]
-    num_rounds: RoundCount
+    num_rounds: RoundCount  # at most, where rounds are added until all is decided
+    # Rounds before it is first judged; None: all rounds are made, whatever they show.
+    first_rounds: RoundCount | None = None
     data_dir: str | None = None
     allows_code: bool = False
     run_timeout_seconds: PositiveNumber | None = None
@@ -133,6 +135,23 @@ class SweepPlan:
     # in which devices share the work, where nothing else is varied
     scaling_modes: tuple[Mode, ...] = ()
     argv: tuple[str, ...] = ()  # as of `RunRequest`
+
+    @property
+    def repeats(self) -> str:
+        """Its rounds as on the command line: "3..20", "3"."""
+        if self.first_rounds is None:
+            return str(self.num_rounds)
+        return f"{self.first_rounds}..{self.num_rounds}"
+
+    @property
+    def adds_rounds(self) -> bool:
+        """Whether rounds are added until all is decided; one setup is compared with no other."""
+        return self.first_rounds is not None and len(self.setups) > 1
+
+    @property
+    def fewest_rounds(self) -> int:
+        """Rounds that are made in any case."""
+        return self.num_rounds if self.first_rounds is None else self.first_rounds
 
 
 @schema

@@ -204,6 +204,11 @@ def _draw_line(axes: "Axes", series: PlotLine, place: int, num: int) -> None:
         axes.update_datalim(list(zip(xs, ys, strict=True)))
         axes.autoscale_view()
     axes.plot(xs, ys, label=series.name, **style, **markers)
+    hollow = [point for point in series.points if point.is_open]
+    if hollow:
+        markers.pop("markevery", None)
+        markers |= {"color": style["color"], "markerfacecolor": _PAGE, "linestyle": "none"}
+        axes.plot([point.x for point in hollow], [point.y for point in hollow], **markers)
 
 
 def _set_x_axis(axes: "Axes", values: Sequence[float], *, is_swept: bool) -> None:

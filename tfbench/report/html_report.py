@@ -129,7 +129,7 @@ def _describe_plan(contents: ReportContents) -> Facts:
         label = "setup (baseline)" if is_baseline else "setup"
         yield label, f"{setup}: {_describe_hardware(comparison, setup)}"
     if contents.plan:
-        yield from _describe_rounds(contents.plan)
+        yield from _describe_rounds(contents.plan, comparison)
     if comparison.runs:
         times = [run.created for run in comparison.runs]
         first = format_date(min(times))
@@ -137,9 +137,17 @@ def _describe_plan(contents: ReportContents) -> Facts:
         yield "measured", first if first == last else f"{first} to {last}"
 
 
-def _describe_rounds(plan: SweepPlan) -> Facts:
-    planned_runs = count(len(list_planned_runs(plan)), "run")
-    yield "rounds", f"{plan.num_rounds}, setups take turns; {planned_runs} planned"
+def _describe_rounds(plan: SweepPlan, comparison: Comparison) -> Facts:
+    if plan.first_rounds is None:
+        planned_runs = count(len(list_planned_runs(plan)), "run")
+        yield "rounds", f"{plan.num_rounds}, setups take turns; {planned_runs} planned"
+    else:
+        most = max((entry.rounds for entry in comparison.all_entries()), default=0)
+        yield (
+            "rounds",
+            f"{plan.first_rounds} to {plan.num_rounds}, until all is decided, setups take turns;"
+            f" {most} made",
+        )
     measurement = plan.tables.get("measurement", {})
     seconds = measurement.get("seconds")
     if seconds is not None:

@@ -14,6 +14,7 @@ class Point(NamedTuple):
     y: float
     low: float | None = None
     high: float | None = None
+    is_open: bool = False  # chance may have put it there: its marker is hollow
 
 
 @dataclass(frozen=True, slots=True)

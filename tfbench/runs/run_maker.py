@@ -5,6 +5,7 @@ import os
 
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
+from tfbench.records.settings import NO_SETTINGS, UserSettings
 from tfbench.runs import session
 from tfbench.runs.forked import Forker
 from tfbench.runs.requests import new_id
@@ -24,6 +25,7 @@ class RunMaker:
     store: Store
     state: TrackingState  # where they are tracked, or will be once `tfbench recover` is run
     tracker: Tracker | None  # of that place; None: they are kept in the store alone
+    settings: UserSettings = NO_SETTINGS  # of the user, by which they are compared
     forker: Forker = dataclasses.field(default_factory=Forker)
     session: str = dataclasses.field(default_factory=new_id)
 

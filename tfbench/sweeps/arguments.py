@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.crossover import spread_values
 from tfbench.errors import RecipeError
@@ -19,10 +19,68 @@ from tfbench.records.sweep import (
     Setup,
     Variation,
 )
-from tfbench.schema import build
+from tfbench.schema import MOST_ROUNDS, build
 from tfbench.wording import join_words, shorten
 
 _RANGE = re.compile(r"(\d{1,9})\s*\.\.\s*(\d{1,9})")
+
+
+class Rounds(NamedTuple):
+    """How many rounds a sweep makes: all of them, or from the fewest until all is decided."""
+
+    fewest: int
+    most: int
+
+    @property
+    def are_fixed(self) -> bool:
+        """Whether their number does not depend on what they show."""
+        return self.fewest == self.most
+
+
+DEFAULT_ROUNDS = Rounds(3, 20)
+# Where no rounds are added: as long as three runs of 5 s each, and twice as telling.
+DEFAULT_FIXED_ROUNDS = Rounds(8, 8)
+# Of a search, whose sizes near the crossover are all but equal: with more rounds there, it takes
+# longer for hardly narrower answers.
+DEFAULT_SEARCH_ROUNDS = Rounds(3, 7)
+DEFAULT_QUICK_ROUNDS = Rounds(2, 8)  # as many as fit into a minute, with few looks at them
+DEFAULT_FULL_ROUNDS = Rounds(3, 3)  # of runs to the end of the training, which may take days
+
+
+def check_rounds(fewest: int, most: int, origin: str) -> Rounds:
+    """Returns numbers of rounds that make sense.
+
+    Raises:
+        RecipeError: They do not.
+    """
+    rounds = Rounds(fewest, most)
+    received = str(fewest) if rounds.are_fixed else f"{fewest}..{most}"
+    problem = ""
+    if not 1 <= fewest <= MOST_ROUNDS or most > MOST_ROUNDS:
+        problem = f"must be from 1 to {MOST_ROUNDS}"
+    elif fewest > most:
+        problem = "LOW must not be above HIGH, as in 3..20"
+    elif fewest == 1 < most:
+        problem = "LOW must be 2 or more, since one round shows no scatter"
+    if problem:
+        raise RecipeError(f"{origin}: {problem}. Received: {received}.")
+    return rounds
+
+
+def parse_rounds(text: str) -> Rounds:
+    """Reads "5", or "3..20".
+
+    Raises:
+        RecipeError: It is neither.
+    """
+    parts = _RANGE.fullmatch(text.strip())
+    numbers = parts.groups() if parts else (text.strip(), text.strip())
+    if not all(re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
+        raise RecipeError(
+            "--repeats: must be a number, such as 5, or LOW..HIGH, such as 3..20. Received:"
+            f" {shorten(text)}."
+        )
+    return check_rounds(int(numbers[0]), int(numbers[1]), "--repeats")
 
 
 def parse_setup(text: str) -> Setup:

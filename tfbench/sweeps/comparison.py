@@ -1,15 +1,22 @@
 """Compares the runs of a sweep, or any runs of a store; the records that callers get."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.comparison import Comparison, Row, compare
 from tfbench.analysis.comparison.crossover import Crossover, find_crossover, value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
-from tfbench.analysis.comparison.failures import LOST, Failure, MissingRuns
+from tfbench.analysis.comparison.failures import LOST, UNKNOWN, Failure, MissingRuns
+from tfbench.analysis.comparison.looks import ONE_LOOK, Looks
 from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.settings import NO_SETTINGS, UserSettings
 from tfbench.records.sweep import (
+    PlannedRun,
     PlannedRunResult,
     SweepPlan,
     SweepRecord,
@@ -25,7 +32,7 @@ from tfbench.report.comparison.sweep import crossover_sentences
 from tfbench.report.document import document
 from tfbench.report.table import Section, html
 from tfbench.runs.run_status import read_outcome
-from tfbench.store.briefs import read_briefs
+from tfbench.store.briefs import Briefs, read_briefs
 from tfbench.store.store import Store
 from tfbench.sweeps.sweep_runs import SweepRuns, find_runs, read_sweep_briefs
 from tfbench.wording import count
@@ -119,25 +126,60 @@ class Swept(ComparedRuns):
         return end | ComparedRuns.document(self)
 
 
-def compare_sweep(store: Store, record: SweepRecord, *, baseline: str | None = None) -> Comparison:
+def compare_sweep(
+    store: Store,
+    record: SweepRecord,
+    *,
+    baseline: str | None = None,
+    settings: UserSettings = NO_SETTINGS,
+) -> Comparison:
     """Sets the runs of a sweep side by side, those that failed or were not made included.
 
     Args:
         store: Where its runs are.
         record: Of the sweep.
         baseline: The setup that others are compared with; None: the plan's first.
+        settings: Of the user, by which it is judged, and which runs it needs.
     """
     plan = record.plan
     all_briefs = read_sweep_briefs(store, record)
     runs = find_runs(store, record, all_briefs)
-    finished = {result.run_id for result in runs.results.values() if result.outcome == "FINISHED"}
-    briefs = [brief for brief in all_briefs.found if brief.run_id in finished]
-    briefs.sort(key=lambda brief: brief.created)
+    briefs = _list_finished(all_briefs, runs)
     lost_ids = {run.run_id for run in record.started if run.number in runs.lost}
     unreadable = {}
     for run_id, why in all_briefs.unreadable.items():
         if run_id in lost_ids:
             unreadable[run_id] = why
+    compare_briefs = functools.partial(_compare_briefs, plan, briefs, baseline, settings)
+    due = list_first_runs(plan).runs
+    comparison = compare_briefs(_find_failures(plan, runs, due))
+    if plan.first_rounds is not None:
+        due = list_due_runs(plan, comparison).runs
+        comparison = compare_briefs(_find_failures(plan, runs, due))
+    num_missing = sum(planned.number not in runs.results for planned in due)
+    missing = MissingRuns(
+        command=store.command("sweep", "--resume", plan.sweep_id),
+        num_planned=len(due),
+        num_missing=num_missing,
+        num_lost=sum(planned.number in runs.lost for planned in due),
+    )
+    return dataclasses.replace(comparison, unreadable=unreadable, missing=missing)
+
+
+def _list_finished(all_briefs: Briefs, runs: SweepRuns) -> list[RunBrief]:
+    """Returns the runs of a sweep that are compared, oldest first."""
+    finished = {result.run_id for result in runs.results.values() if result.outcome == "FINISHED"}
+    briefs = [brief for brief in all_briefs.found if brief.run_id in finished]
+    return sorted(briefs, key=lambda brief: brief.created)
+
+
+def _compare_briefs(
+    plan: SweepPlan,
+    briefs: Sequence[RunBrief],
+    baseline: str | None,
+    settings: UserSettings,
+    failures: Iterable[Failure] = (),
+) -> Comparison:
     keys = [variation.key for variation in plan.variations]
     configurations = list_configurations(plan)
     if plan.refinement:  # values that were added come in their places
@@ -148,23 +190,123 @@ def compare_sweep(store: Store, record: SweepRecord, *, baseline: str | None = N
         configurations=configurations,
         setups=[setup.label for setup in plan.setups],
         baseline=baseline,
-        failures=_find_failures(plan, runs),
+        failures=failures,
         compared=list_compared(plan),
+        looks=_find_looks(plan),
     )
-    num_planned = len(list_planned_runs(plan))
-    missing = MissingRuns(
-        command=store.command("sweep", "--resume", plan.sweep_id),
-        num_planned=num_planned,
-        num_missing=num_planned - len(runs.results),
-        num_lost=len(runs.lost),
-    )
-    return dataclasses.replace(comparison, unreadable=unreadable, missing=missing)
+    return comparison.with_settings(settings)
 
 
-def _find_failures(plan: SweepPlan, runs: SweepRuns) -> Iterator[Failure]:
-    """Yields why planned runs have no speed."""
-    configurations = list_configurations(plan)
+_Cell = tuple[str, str]  # configuration and setup
+
+
+class DueRuns(NamedTuple):
+    """The runs that a sweep needs, as far as is known, made or not, in the order of their making.
+
+    `num_most` is how many there are if nothing that is undecided is decided before the last round.
+    """
+
+    runs: list[PlannedRun]
+    num_most: int
+
+
+def find_due_runs(
+    store: Store,
+    record: SweepRecord,
+    settings: UserSettings = NO_SETTINGS,
+    all_briefs: Briefs | None = None,
+) -> DueRuns:
+    """Returns the runs that a sweep needs by what it shows so far.
+
+    Args:
+        store: Where its runs are.
+        record: Of the sweep.
+        settings: Of the user, by which it is judged.
+        all_briefs: As of `read_sweep_briefs`, if they were read already.
+    """
+    plan = record.plan
+    if plan.first_rounds is None:
+        return list_first_runs(plan)
+    all_briefs = all_briefs or read_sweep_briefs(store, record)
+    runs = find_runs(store, record, all_briefs)
+    return list_due_runs(
+        plan, _compare_briefs(plan, _list_finished(all_briefs, runs), None, settings)
+    )
+
+
+def list_first_runs(plan: SweepPlan) -> DueRuns:
+    """Returns the runs that are made in any case."""
+    rounds = plan.fewest_rounds
+    planned_runs = list_planned_runs(plan)
+    first = [planned for planned in planned_runs if planned.round_number <= rounds]
+    return DueRuns(first, len(planned_runs) if plan.adds_rounds else len(first))
+
+
+def list_due_runs(plan: SweepPlan, comparison: Comparison) -> DueRuns:
+    """Returns the runs that decide a sweep which adds rounds.
+
+    A setup of a configuration needs as many rounds as the next look at any of its pairs, and none
+    after all of them are decided, or cannot be.
+
+    Args:
+        plan: Of the sweep.
+        comparison: Of its runs so far.
+    """
+    rounds: dict[_Cell, int] = {}
+    open_cells = set[_Cell]()
+    for row in comparison.rows:
+        configuration = repr(dict(row.configuration))
+        going_on = []
+        for setup, entry in row.entries.items():
+            rounds[configuration, setup] = max(entry.measured.numbers, default=0)
+            if entry.outcome in ("FINISHED", *UNKNOWN):
+                going_on.append(setup)
+        for first, second in itertools.combinations(going_on, 2):
+            next_look = _find_next_look(plan, row, first, second)
+            if not next_look:
+                continue
+            for cell in ((configuration, first), (configuration, second)):
+                rounds[cell] = max(rounds[cell], next_look)
+                open_cells.add(cell)
+    configurations = [repr(configuration) for configuration in list_configurations(plan)]
+    due = []
+    num_most = 0
     for planned in list_planned_runs(plan):
+        cell = (configurations[planned.configuration], plan.setups[planned.setup].label)
+        if planned.round_number <= max(plan.fewest_rounds, rounds.get(cell, 0)):
+            due.append(planned)
+            num_most += 1
+        elif cell in open_cells:
+            num_most += 1
+    due.sort(key=lambda planned: max(0, planned.round_number - plan.fewest_rounds))
+    return DueRuns(due, num_most)
+
+
+def _find_next_look(plan: SweepPlan, row: Row, first: str, second: str) -> int | None:
+    """Returns after how many rounds two setups are judged next; None: they are not."""
+    if not (row.entries[first].runs and row.entries[second].runs):
+        return plan.first_rounds
+    speedup = row.speedups.get((first, second)) or row.speedups.get((second, first))
+    return speedup.next_look if speedup else None  # None: they differ in what must be equal
+
+
+def _find_looks(plan: SweepPlan) -> Looks:
+    """Returns when a sweep is judged, and how many questions it may come to ask."""
+    if plan.first_rounds is None:
+        return ONE_LOOK
+    num_rows = len(list_configurations(plan))
+    if plan.refinement:
+        num_rows = max(num_rows, plan.refinement.num_first + plan.refinement.most)
+    num_questions = num_rows * math.comb(len(plan.setups), 2)
+    return Looks.between(plan.first_rounds, plan.num_rounds, num_questions)
+
+
+def _find_failures(
+    plan: SweepPlan, runs: SweepRuns, due: Iterable[PlannedRun]
+) -> Iterator[Failure]:
+    """Yields why runs that are due have no speed."""
+    configurations = list_configurations(plan)
+    for planned in due:
         result = runs.results.get(planned.number)
         if planned.number in runs.lost:
             outcome = LOST

@@ -8,18 +8,24 @@ from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
 from tfbench.records.journal import read_replay
 from tfbench.records.run import Summary
-from tfbench.records.sweep import format_value, list_planned_runs
+from tfbench.records.settings import NO_SETTINGS, UserSettings
+from tfbench.records.sweep import format_value
 from tfbench.report.history import HistoryEntry, Kind
 from tfbench.store.briefs import Briefs, read_briefs
 from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
-from tfbench.sweeps.sweep_runs import find_runs
+from tfbench.sweeps.comparison import find_due_runs
+from tfbench.sweeps.sweep_runs import find_runs, read_with_ends
 from tfbench.tags import GROUP_TAG, SWEEP_TAG, TRIAL_TAG
 
 
 def list_history(
-    store: Store, *, recipe: str | None = None, status: str | None = None
+    store: Store,
+    *,
+    recipe: str | None = None,
+    status: str | None = None,
+    settings: UserSettings = NO_SETTINGS,
 ) -> list[HistoryEntry]:
     """Returns what a store holds, newest first, and last what cannot be read.
 
@@ -27,6 +33,7 @@ def list_history(
         store: Whose journals and records of sweeps are read.
         recipe: Only what is of this recipe; None: all.
         status: As an entry has it; None: all.
+        settings: Of the user, by which sweeps are judged.
     """
     ended_briefs = read_briefs(store, store.run_ids())
     unreadable = dict(ended_briefs.unreadable)
@@ -39,13 +46,14 @@ def list_history(
             open_briefs.append(_read_open(store, run_id))
         except Exception as error:  # anything may be in a file
             unreadable[run_id] = str(error)
-    ended_of_sweeps: dict[str, list[RunBrief]] = {}
-    for brief in ended_briefs.found:
-        ended_of_sweeps.setdefault(brief.tags.get(SWEEP_TAG, ""), []).append(brief)
+    of_sweeps: dict[str, list[RunBrief]] = {}
+    silent_briefs = read_with_ends(store, [brief.run_id for brief in open_briefs])
+    for brief in (*ended_briefs.found, *silent_briefs.found):
+        of_sweeps.setdefault(brief.tags.get(SWEEP_TAG, ""), []).append(brief)
     sweeps = {}
     for sweep_id in list_sweeps(store):
-        of_sweep = Briefs(ended_of_sweeps.get(sweep_id, []), ended_briefs.unreadable)
-        sweeps[sweep_id] = _sweep(store, sweep_id, of_sweep, open_briefs)
+        briefs = Briefs(of_sweeps.get(sweep_id, []), ended_briefs.unreadable)
+        sweeps[sweep_id] = _sweep(store, sweep_id, briefs, open_briefs, settings)
     entries = [
         HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why)
         for run_id, why in unreadable.items()
@@ -73,7 +81,11 @@ def _read_open(store: Store, run_id: str) -> RunBrief:
 
 
 def _sweep(
-    store: Store, sweep_id: str, briefs: Briefs, open_briefs: Sequence[RunBrief]
+    store: Store,
+    sweep_id: str,
+    briefs: Briefs,
+    open_briefs: Sequence[RunBrief],
+    settings: UserSettings,
 ) -> HistoryEntry:
     try:
         record = read_sweep(store, sweep_id)
@@ -84,20 +96,22 @@ def _sweep(
     plan = record.plan
     runs = find_runs(store, record, briefs)
     outcomes = collections.Counter(result.outcome for result in runs.results.values())
-    num_left = len(list_planned_runs(plan)) - len(runs.results)
+    due = find_due_runs(store, record, settings, briefs).runs
+    left = {planned.number for planned in due}.difference(runs.results)
+    num_lost = len(left.intersection(runs.lost))
     outcomes.pop("FINISHED", None)
     notes = [f"{number} {outcome}" for outcome, number in sorted(outcomes.items())]
-    if runs.lost:
-        notes.append(f"{len(runs.lost)} lost")
-    if num_left > len(runs.lost):
-        notes.append(f"{num_left - len(runs.lost)} not made")
+    if num_lost:
+        notes.append(f"{num_lost} lost")
+    if len(left) > num_lost:
+        notes.append(f"{len(left) - num_lost} not made")
     statuses = set()
     for brief in (*briefs.found, *open_briefs):
         if brief.tags.get(SWEEP_TAG) == sweep_id:
             statuses.add(brief.status)
     if "RUNNING" in statuses:
         status = "RUNNING"
-    elif num_left:
+    elif left:
         status = "INCOMPLETE"
     else:
         status = "FAILED" if notes else "FINISHED"

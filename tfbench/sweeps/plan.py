@@ -30,7 +30,13 @@ from tfbench.records.sweep import (
     name_cell,
     resolve_recipe,
 )
-from tfbench.sweeps.arguments import are_alike_numbers, is_range, make_variation, parse_variation
+from tfbench.sweeps.arguments import (
+    Rounds,
+    are_alike_numbers,
+    is_range,
+    make_variation,
+    parse_variation,
+)
 from tfbench.wording import shorten
 
 
@@ -89,6 +95,7 @@ def new_plan(
     setups: Sequence[Setup],
     *,
     variations: Sequence[Variation] = (),
+    rounds: Rounds,
     **fields: Any,
 ) -> SweepPlan:
     """Plans the runs of a recipe under several setups.
@@ -99,8 +106,8 @@ def new_plan(
             each says its backend, unless that and the recipe's are TensorFlow: others may stand
             beside it later.
         variations: What is varied.
-        fields: Others of the plan: its rounds, limits, time budget, batch size of a replica,
-            refinement.
+        rounds: How many there are.
+        fields: Others of the plan: its limits, time budget, batch size of a replica, refinement.
 
     Raises:
         RecipeError: A setup sets what is varied.
@@ -112,6 +119,9 @@ def new_plan(
                 f"{shorten(setup.label)}: {', '.join(sorted(both))} is varied already. Set it in"
                 " one place."
             )
+    planned_setups = tuple(dict.fromkeys(_name_backend(setup, request.recipe) for setup in setups))
+    if len(planned_setups) == 1:  # nothing is compared that more rounds could decide
+        rounds = Rounds(rounds.fewest, rounds.fewest)
     return SweepPlan(
         sweep_id=request.run_id,
         created=request.created,
@@ -119,7 +129,9 @@ def new_plan(
         tables=tables.to_tables(request.recipe),
         overrides=request.overrides,
         variations=tuple(variations),
-        setups=tuple(dict.fromkeys(_name_backend(setup, request.recipe) for setup in setups)),
+        setups=planned_setups,
+        num_rounds=rounds.most,
+        first_rounds=None if rounds.are_fixed else rounds.fewest,
         data_dir=request.data_dir,
         allows_code=request.allows_code,
         argv=request.argv,
@@ -155,7 +167,9 @@ def choose_setups(request: RunRequest, variations: Sequence[Variation]) -> list[
     left_out = []
     for setup in machine_setups(count_gpus(backend), backend):
         try:
-            check_configurations(new_plan(request, [setup], num_rounds=1, variations=variations))
+            check_configurations(
+                new_plan(request, [setup], rounds=Rounds(1, 1), variations=variations)
+            )
             setups.append(setup)
         except RecipeError as error:
             left_out.append(f"left out: {setup.label}: {error}")

@@ -11,20 +11,23 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from tfbench.analysis.comparison.brief import host_of
 from tfbench.errors import DeviceError
 from tfbench.machine import children
-from tfbench.records.sweep import SweepPlan, SweepRecord, list_planned_runs
+from tfbench.records.settings import NO_SETTINGS, UserSettings
+from tfbench.records.sweep import SweepPlan, SweepRecord
 from tfbench.runs.recovery import import_journals
 from tfbench.runs.run_status import StopSignals
+from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import SweepLog, encode_record
-from tfbench.sweeps.comparison import SweepEnd
+from tfbench.sweeps.comparison import SweepEnd, find_due_runs
 from tfbench.sweeps.sweep import Planned
 from tfbench.sweeps.sweep_runs import find_runs, note_runs
 from tfbench.sweeps.tasks import Task, list_tasks
@@ -41,8 +44,11 @@ def make_sweep(
     store: Store,
     state: TrackingState,
     report: Callable[[str], None],
+    settings: UserSettings = NO_SETTINGS,
 ) -> SweepEnd:
     """Has the tasks of a sweep that are not whole made on a cluster.
+
+    Rounds are added once all tasks are home, since all configurations are judged together.
 
     Args:
         planned: The sweep.
@@ -50,25 +56,44 @@ def make_sweep(
         store: As of `make_tasks`.
         state: As of `make_tasks`.
         report: As of `make_tasks`.
+        settings: Of the user, by which the sweep is judged.
 
     Raises:
         DeviceError: As of `connected`.
         TrackingError: As of `make_tasks`.
     """
-    tasks = []
-    for task in list_tasks(planned.plan):
-        if any(run.number not in planned.results for run in task.runs):
-            tasks.append(task)
-    with connected(address, tasks), planned.log as log:
-        was_interrupted = make_tasks(log, tasks, store, state, report)
-    num_planned = len(list_planned_runs(planned.plan))
-    results = find_runs(store, log.record).results
+    rounds: dict[int, int] = {}  # that were asked of each task
+    was_interrupted = False
+    with connected(address, list_tasks(planned.plan)), planned.log as log:
+        while not was_interrupted:
+            tasks = []
+            for task in list_due_tasks(log.record, store, settings):
+                if task.num_rounds > rounds.get(task.number, 0):
+                    tasks.append(task)
+            if not tasks:
+                break
+            rounds |= {task.number: task.num_rounds for task in tasks}
+            was_interrupted = make_tasks(log, tasks, store, state, report)
+        due = find_due_runs(store, log.record, settings).runs
+        results = find_runs(store, log.record).results
     return SweepEnd(
-        num_planned=num_planned,
-        num_left=num_planned - len(results),
+        num_planned=len(due),
+        num_left=sum(planned_run.number not in results for planned_run in due),
         was_interrupted=was_interrupted,
         results=results,
     )
+
+
+def list_due_tasks(record: SweepRecord, store: Store, settings: UserSettings) -> list[Task]:
+    """Returns the tasks of which runs are missing, with the runs that they need."""
+    results = find_runs(store, record).results
+    needed = {planned.number for planned in find_due_runs(store, record, settings).runs}
+    tasks = []
+    for task in list_tasks(record.plan):
+        runs = tuple(planned for planned in task.runs if planned.number in needed)
+        if any(planned.number not in results for planned in runs):
+            tasks.append(task._replace(runs=runs))
+    return tasks
 
 
 @contextlib.contextmanager
@@ -157,7 +182,7 @@ def make_tasks(
     """
     import ray
 
-    running = _submit(log.plan, tasks)
+    running = _submit(log.record, tasks, store)
 
     def collect(num_returns: int, timeout: float) -> None:
         for ended in ray.wait(list(running), num_returns=num_returns, timeout=timeout)[0]:
@@ -189,10 +214,11 @@ def make_tasks(
     return was_interrupted
 
 
-def _submit(plan: SweepPlan, tasks: Sequence[Task]) -> dict[Any, Task]:
+def _submit(record: SweepRecord, tasks: Sequence[Task], store: Store) -> dict[Any, Task]:
     """Submits tasks to the cluster, and returns them by Ray's references to their results."""
     import ray
 
+    plan = record.plan
     encoded = encode_record(SweepRecord(plan))
     measure = ray.remote(measure_task)
     running = {}
@@ -200,11 +226,42 @@ def _submit(plan: SweepPlan, tasks: Sequence[Task]) -> dict[Any, Task]:
         resources = {RESOURCE: 1.0}
         if task.machine:  # its resource stands for a kind of machine, which tasks do not use up
             resources[task.machine] = 1e-3
+        earlier = _read_earlier(record, task, store)
         options = measure.options(
-            num_cpus=0, resources=resources, name=f"tfbench {plan.sweep_id} {task.number}"
+            num_cpus=0,
+            resources=resources,
+            name=f"tfbench {plan.sweep_id} {task.number}",
+            scheduling_strategy=_choose_node(earlier, store),
         )
-        running[options.remote(encoded, task.number, plan.allows_code)] = task
+        reference = options.remote(encoded, task.number, task.num_rounds, plan.allows_code, earlier)
+        running[reference] = task
     return running
+
+
+def _read_earlier(record: SweepRecord, task: Task, store: Store) -> dict[str, bytes]:
+    """Returns the journals of a task's runs that were made before, by their ids."""
+    results = find_runs(store, record).results
+    earlier = {}
+    for planned in task.runs:
+        result = results.get(planned.number)
+        if result and result.run_id:
+            earlier[result.run_id] = store.journal_path(result.run_id).read_bytes()
+    return earlier
+
+
+def _choose_node(earlier: Collection[str], store: Store) -> Any:
+    """Returns Ray's strategy for a task: the node that made its earlier runs, if it is alive.
+
+    Elsewhere all rounds would be made anew.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    hosts = {host_of(brief) for brief in read_briefs(store, earlier).found}
+    for node in ray.nodes():
+        if node["Alive"] and RESOURCE in node["Resources"] and node["NodeManagerHostname"] in hosts:
+            return NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
+    return "DEFAULT"
 
 
 def _bring_home(
@@ -217,10 +274,19 @@ def _bring_home(
     note_runs(log, store)
 
 
-def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, str, list[bytes]]:
+def measure_task(
+    plan: bytes, task: int, num_rounds: int, allows_code: bool, earlier: Mapping[str, bytes]
+) -> tuple[str, int, str, list[bytes]]:
     """Makes a task on this node; one that is cancelled hands back what was measured by then.
 
     Its folder stays if anything else ends it, so that nothing that was measured is lost.
+
+    Args:
+        plan: Its file.
+        task: The number of the task.
+        num_rounds: How many rounds of it there are to be.
+        allows_code: Whether the user's own functions may be called.
+        earlier: Journals of its runs that were made before, by their ids.
 
     Returns:
         The node's name, the exit code of the command, the last line that it printed, and journals.
@@ -228,7 +294,11 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, s
     sweep_id = json.loads(plan)["plan"]["sweep_id"]
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX.format(sweep_id, task)))
     (folder / "plan.json").write_bytes(plan)
-    words = ["sweep", "--plan", "plan.json", "--task", str(task), "--store", DEFAULT_STORE]
+    store = Store(folder / DEFAULT_STORE)
+    for run_id, data in earlier.items():
+        store.create_journal(run_id).write_bytes(data)
+    words = ["sweep", "--plan", "plan.json", "--task", str(task), "--repeats", str(num_rounds)]
+    words += ["--store", DEFAULT_STORE]
     if allows_code:
         words.append("--allow-code")
     with tempfile.TemporaryFile() as output:
@@ -244,7 +314,8 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, s
             exit_code = children.end(command, _STOP_SECONDS)
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
-    journals = [path.read_bytes() for path in (folder / DEFAULT_STORE / "journals").glob("*.jsonl")]
+    made = set(store.run_ids()).difference(earlier)
+    journals = [store.journal_path(run_id).read_bytes() for run_id in sorted(made)]
     shutil.rmtree(folder, ignore_errors=True)
     return platform.node(), exit_code, lines[-1] if lines else "", journals
 

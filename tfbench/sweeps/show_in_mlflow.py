@@ -1,12 +1,13 @@
 """Writes the view of a sweep in MLflow: each setup's figures as curves over what was varied."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfbench.analysis.comparison.comparison import Comparison, Entry
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
+from tfbench.records.settings import NO_SETTINGS, UserSettings
 from tfbench.records.sweep import (
     MODE_STRATEGIES,
     SweepPlan,
@@ -15,6 +16,7 @@ from tfbench.records.sweep import (
     format_value,
 )
 from tfbench.report.comparison.plots import comparison_plots, lay_out
+from tfbench.report.formats import format_number
 from tfbench.report.run.sections import recovery_command
 from tfbench.runs.run_maker import server_of
 from tfbench.store.store import Store
@@ -22,6 +24,21 @@ from tfbench.store.sweep_log import find_tracking
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.sweep_runs import find_runs
 from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
+from tfbench.wording import count, join_words
+
+_NUM_NAMED = 2  # points in the name of a curve
+
+
+class _Point(NamedTuple):
+    """A place on the x axis, and what was measured there."""
+
+    x: float
+    row: Row
+    setup: str
+
+    @property
+    def entry(self) -> Entry:
+        return self.row.entries[self.setup]
 
 
 class ShownSweep(NamedTuple):
@@ -48,8 +65,19 @@ def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> Tra
     return tracker.show_sweep(plan, curves, verdict)
 
 
-def find_shown_sweep(store: Store, record: SweepRecord, make_tracker: MakeTracker) -> ShownSweep:
+def find_shown_sweep(
+    store: Store,
+    record: SweepRecord,
+    make_tracker: MakeTracker,
+    settings: UserSettings = NO_SETTINGS,
+) -> ShownSweep:
     """Writes the view of a sweep where its newest run is tracked, and says where that is.
+
+    Args:
+        store: Where its runs are.
+        record: Of the sweep.
+        make_tracker: Makes the tracker of that place.
+        settings: Of the user.
 
     Raises:
         TrackingError: No run of it is in MLflow, or MLflow cannot be asked.
@@ -58,7 +86,8 @@ def find_shown_sweep(store: Store, record: SweepRecord, make_tracker: MakeTracke
     state = find_tracking(store, plan.sweep_id)
     if state:
         tracker = make_tracker(state.tracking_uri, state.experiment)
-        tracked = show_sweep(plan, compare_sweep(store, record), tracker)
+        comparison = compare_sweep(store, record, settings=settings)
+        tracked = show_sweep(plan, comparison, tracker)
         if tracked.run_ids:
             run_ids = set()
             for result in find_runs(store, record).results.values():
@@ -82,8 +111,7 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> list[Curve]:
     One may have no runs. Places on the x axis that are not whole have no point: a tracking server
     counts in whole steps.
     """
-    entries = [entry for row in comparison.rows for entry in row.entries.values()]
-    baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
+    baseline = comparison.baseline if any(map(_is_decided, comparison.all_entries())) else None
     if plan.scaling_modes:
         return _scaling_curves(plan, comparison, baseline)
     layout = lay_out(comparison)
@@ -96,17 +124,13 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> list[Curve]:
             labels[key] = ", ".join(dict.fromkeys(values))
         for setup_place, setup in enumerate(comparison.setups):
             is_alone = len(comparison.setups) == 1
-            points = [(x, row.entries[setup]) for x, row in panel.points]
-            # MLflow cuts names at the right.
-            name = f"{_short_name(panel.configuration)} {setup}".strip()
-            fewest = min((len(entry.runs) for _, entry in points if entry.runs), default=0)
-            if fewest < plan.num_rounds:
-                name += f", {fewest} of {plan.num_rounds} rounds"
+            points = [_Point(x, row, setup) for x, row in panel.points]
             curves.append(
                 _curve(
+                    plan,
                     points,
                     baseline,
-                    name=name,
+                    name=f"{_short_name(panel.configuration)} {setup}".strip(),
                     place=panel_place if is_alone else setup_place,
                     shade=0 if is_alone else panel_place,
                     over=over,
@@ -129,9 +153,11 @@ def _scaling_curves(plan: SweepPlan, comparison: Comparison, baseline: str | Non
         for row in comparison.rows[:1]:
             for setup in plan.setups:
                 if setup.num_devices == 1 or setup.strategy == MODE_STRATEGIES[mode]:
-                    points.append((float(setup.num_devices), row.entries[setup.label]))
+                    points.append(_Point(float(setup.num_devices), row, setup.label))
         curves.append(
-            _curve(points, baseline, name=name, place=place, over=over, labels={"setup": name})
+            _curve(
+                plan, points, baseline, name=name, place=place, over=over, labels={"setup": name}
+            )
         )
     return curves
 
@@ -146,42 +172,89 @@ def _short_name(configuration: Mapping[str, Any]) -> str:
     return describe_configuration(configuration)
 
 
-def _curve(points: Sequence[tuple[float, Entry]], baseline: str | None, **fields: Any) -> Curve:
-    """Returns a curve through some points; `fields` are those of its name, place and labels."""
+def _curve(
+    plan: SweepPlan, points: Sequence[_Point], baseline: str | None, *, name: str, **fields: Any
+) -> Curve:
+    """Returns a curve through some points; `fields` are those of its place and labels.
+
+    Speeds have a point also where it is undecided which setup is faster: they were measured, and a
+    line without them would bend elsewhere. Since such lines may cross by chance, the name says
+    where that is.
+    """
+    compared = []
+    may_cross = []  # where it is undecided which of two lines is above the other
+    without_ratio = []
+    between_sessions = []
     figures = {}
-    inconclusive = []
+    rounds = {}
     run_ids = []
-    for x, entry in points:
-        if entry.speed and x.is_integer():
-            figures[int(x)] = _figures(entry, baseline)
-        if entry.speedup and not _is_conclusive(entry):
-            inconclusive.append(int(x))
+    for point in points:
+        entry = point.entry
         run_ids += [run.run_id for run in entry.runs]
+        if entry.speedup:
+            compared.append(point.x)
+            if point.row.is_undecided(point.setup):
+                may_cross.append(point.x)
+            if not entry.speedup.is_decided:
+                without_ratio.append(point.x)
+            if entry.speedup.is_between_sessions:
+                between_sessions.append(point.x)
+        if entry.speed and point.x.is_integer():
+            figures[int(point.x)] = _figures(entry, baseline)
+            rounds[int(point.x)] = entry.rounds
+    # MLflow cuts names at the right.
+    notes = (
+        name,
+        _mark_points("undecided", may_cross, compared),
+        _mark_points("between sessions", between_sessions, compared),
+        _describe_rounds(plan, [point.entry for point in points]),
+    )
     return Curve(
+        name=", ".join(filter(None, notes)),
         points=figures,
-        inconclusive=tuple(inconclusive),
+        undecided=tuple(x for x in figures if x in without_ratio),
+        between_sessions=tuple(x for x in figures if x in between_sessions),
+        rounds=rounds,
         run_ids=tuple(run_ids),
         **fields,
     )
 
 
+def _mark_points(mark: str, marked: Sequence[float], compared: Sequence[float]) -> str:
+    """Returns "undecided at 64 and 512", or "undecided" if all points are, "" if none is."""
+    if not marked or len(marked) == len(compared):
+        return mark if marked else ""
+    if len(marked) > _NUM_NAMED:
+        return f"{mark} at {len(marked)} of {len(compared)}"
+    return f"{mark} at {join_words([format_number(x) for x in marked])}"
+
+
+def _describe_rounds(plan: SweepPlan, entries: Iterable[Entry]) -> str:
+    """Returns "3 to 5 rounds" where rounds are added, "2 of 3 rounds" where some are missing."""
+    rounds = [entry.rounds for entry in entries if entry.runs]
+    if not rounds:
+        return ""
+    fewest = min(rounds)
+    most = max(rounds)
+    if plan.first_rounds is None:
+        return f"{fewest} of {plan.num_rounds} rounds" if fewest < plan.num_rounds else ""
+    return count(most, "round") if fewest == most else f"{fewest} to {most} rounds"
+
+
 def _figures(entry: Entry, baseline: str | None) -> dict[str, float]:
-    """Returns the speed, and the ratio with its interval if that is conclusive.
+    """Returns the speed, and the ratio with its interval if that is decided.
 
     The baseline's is the line at 1.
     """
     figures = {"samples_per_second": entry.speed}
     if entry.setup == baseline:
         figures["speedup"] = 1.0
-    elif entry.speedup and _is_conclusive(entry):
+    elif entry.speedup and entry.speedup.is_decided:
         figures["speedup"] = entry.speedup.ratio
         figures["speedup_low"] = entry.speedup.low
         figures["speedup_high"] = entry.speedup.high
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def _is_conclusive(entry: Entry) -> bool:
-    return entry.speedup is not None and entry.speedup.finding not in (
-        "too noisy to tell",
-        "not judged",
-    )
+def _is_decided(entry: Entry) -> bool:
+    return entry.speedup is not None and entry.speedup.is_decided

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
 from tfbench.errors import (
     DatasetError,
@@ -17,12 +18,14 @@ from tfbench.errors import (
     TfbenchError,
     TrackingError,
 )
-from tfbench.records.observer import Observer
+from tfbench.records.observer import Observer, SweepProgress
 from tfbench.records.run import RunRequest, Summary
+from tfbench.records.settings import NO_SETTINGS, UserSettings
 from tfbench.records.sweep import (
     Outcome,
     PlannedRun,
     PlannedRunResult,
+    Refinement,
     StartedRun,
     SweepPlan,
     SweepRecord,
@@ -36,7 +39,15 @@ from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep
 from tfbench.sweeps import show_in_mlflow
-from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
+from tfbench.sweeps.comparison import (
+    DueRuns,
+    SweepEnd,
+    Swept,
+    compare_sweep,
+    find_due_runs,
+    list_due_runs,
+    list_first_runs,
+)
 from tfbench.sweeps.plan import check_configurations, require_backends
 from tfbench.sweeps.sweep_runs import find_runs, keep_untried, planned_request, reopened
 from tfbench.sweeps.tasks import Task, reusable_results
@@ -48,22 +59,26 @@ class Planned(NamedTuple):
 
     plan: SweepPlan
     log: AbstractContextManager[SweepLog]  # its record, to be opened
+    due: DueRuns
     results: dict[int, PlannedRunResult]  # of the runs that were made before, by number in the plan
     before: TrackingState | None = None  # where these are tracked
 
 
 def new_sweep(store: Store, plan: SweepPlan) -> Planned:
     """Returns a sweep of which nothing was made yet."""
-    return Planned(plan, new_log(store, plan), {})
+    return Planned(plan, new_log(store, plan), list_first_runs(plan), {})
 
 
-def reopen_sweep(store: Store, token: str, *, allows_code: bool) -> Planned:
+def reopen_sweep(
+    store: Store, token: str, *, allows_code: bool, settings: UserSettings = NO_SETTINGS
+) -> Planned:
     """Returns a sweep that is to be resumed, whose record may be someone else's.
 
     Args:
         store: Where it is.
         token: The beginning of its id, or "@last".
         allows_code: That it was allowed when the sweep was planned does not count.
+        settings: Of the user, by which it is judged.
 
     Raises:
         UnknownNameError: There is no such sweep.
@@ -74,8 +89,13 @@ def reopen_sweep(store: Store, token: str, *, allows_code: bool) -> Planned:
     record = read_sweep(store, sweep_id)
     require_allowed_again(record.plan, allows_code=allows_code)
     check_configurations(record.plan)
-    results = find_runs(store, record).results
-    return Planned(record.plan, reopened(store, sweep_id), results, find_tracking(store, sweep_id))
+    return Planned(
+        record.plan,
+        reopened(store, sweep_id),
+        find_due_runs(store, record, settings),
+        find_runs(store, record).results,
+        find_tracking(store, sweep_id),
+    )
 
 
 def require_allowed_again(plan: SweepPlan, *, allows_code: bool) -> None:
@@ -141,7 +161,7 @@ def make_task(
 def compare_and_track(record: SweepRecord, end: SweepEnd, maker: RunMaker) -> Swept:
     """Sets the runs of a sweep side by side, here and in MLflow."""
     plan = record.plan
-    comparison = compare_sweep(maker.store, record)
+    comparison = compare_sweep(maker.store, record, settings=maker.settings)
     problem = ""
     try:
         if maker.tracker:
@@ -175,28 +195,31 @@ def run_sweep(
         DatasetError: There is no data for the first run, so that none would have any.
     """
     plan = log.plan
-    planned_runs = list_planned_runs(plan) if task_runs is None else task_runs
-    numbers = {planned.number for planned in planned_runs}
-    stored = find_runs(maker.store, log.record).results
-    results = {number: result for number, result in stored.items() if number in numbers}
+    store = maker.store
+    due = find_due_runs(store, log.record, maker.settings)
+    if task_runs is not None:
+        due = DueRuns([*task_runs], len(task_runs))
+    results = reusable_results(plan, find_runs(store, log.record).results, store, due.runs)
     sweep = _SweepSeries(
         log,
         maker,
         observer,
         time.monotonic(),
         task_runs is not None,
-        planned_runs,
-        reusable_results(plan, results, maker.store),
+        due,
+        results,
         is_resumed=bool(results or log.record.started),
-        current=planned_runs[0],
+        current=due.runs[0],
     )
     try:
         series = make_runs(sweep.next_run, sweep.make, report=sweep.report, ends_all=sweep.ends_all)
     finally:
         observer.close()
         maker.forker.close()
+    if task_runs is None:  # what a stop left undecided in the middle of a round
+        sweep.due = find_due_runs(store, log.record, maker.settings)
     return SweepEnd(
-        num_planned=len(sweep.planned_runs),
+        num_planned=len(sweep.due.runs),
         num_left=len(sweep.list_left()),
         was_interrupted=series.was_interrupted,
         results=sweep.results,
@@ -212,14 +235,14 @@ class _SweepSeries:
     observer: Observer
     start: float  # on the monotonic clock
     is_task: bool  # whether it makes the runs of one task only
-    planned_runs: Sequence[PlannedRun]
+    due: DueRuns
     results: dict[int, PlannedRunResult]  # of the runs that need not be made
     is_resumed: bool
     current: PlannedRun  # the run under way
 
     def list_left(self) -> list[PlannedRun]:
-        """Returns the planned runs that have no result."""
-        return [planned for planned in self.planned_runs if planned.number not in self.results]
+        """Returns the runs that are due and have no result."""
+        return [planned for planned in self.due.runs if planned.number not in self.results]
 
     def next_run(self, done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
         """Returns the request for the next run; None: none is left, or there is no time for it.
@@ -227,7 +250,9 @@ class _SweepSeries:
         Runs whose configuration failed in an earlier round are skipped.
         """
         while True:
-            left = self.list_left() or self._refine()
+            left = self.list_left()
+            if not left or (done and left[0].round_number != self.current.round_number):
+                left = self._look()
             seconds = self._estimate_seconds()
             budget = self.log.plan.time_budget_seconds
             if self.is_resumed and not done:  # it makes at least one run
@@ -238,8 +263,7 @@ class _SweepSeries:
             request = planned_request(self.log.plan, self.current)
             failure = self._find_failure()
             if not failure:
-                num_over = len(self.planned_runs) - len(left)
-                self.observer.begin(self.current, num_over, seconds * len(left))
+                self.observer.begin(self.current, self._progress())
                 return request, ""
             self._start(request)
             self._end_untried(request, "SKIPPED", failure)
@@ -308,6 +332,22 @@ class _SweepSeries:
         self.results[result.number] = result
         self.observer.end(self.current, result, summary)
 
+    def _progress(self) -> SweepProgress:
+        """Returns how far the sweep is; the time budget may end it before all that it needs."""
+        num_left = len(self.list_left())
+        num_due = len(self.due.runs)
+        seconds = self._estimate_seconds()
+        fewest = num_left * seconds
+        most = (num_left + self.due.num_most - num_due) * seconds
+        budget = self.log.plan.time_budget_seconds
+        if budget:
+            budget_left = budget - (time.monotonic() - self.start)
+            if budget_left < seconds:  # no run fits into it
+                budget_left = 0.0
+            fewest = min(fewest, budget_left)
+            most = min(most, budget_left)
+        return SweepProgress(num_due - num_left, num_due, (fewest, most))
+
     def _estimate_seconds(self) -> float:
         """Returns about how long the next run takes."""
         finished = [run for run in self.results.values() if run.outcome == "FINISHED"]
@@ -325,13 +365,26 @@ class _SweepSeries:
                 )
         return ""
 
-    def _refine(self) -> list[PlannedRun]:
-        """Adds values between those at which the faster setup changes; returns their runs."""
+    def _look(self) -> list[PlannedRun]:
+        """Compares the runs after a round, and returns those that are left.
+
+        Rounds are added where setups are undecided, and then values.
+        """
         plan = self.log.plan
-        limits = plan.refinement
-        if limits is None or self.is_task:
-            return []
-        comparison = compare_sweep(self.maker.store, self.log.record)
+        if self.is_task:
+            return self.list_left()
+        settings = self.maker.settings
+        comparison = compare_sweep(self.maker.store, self.log.record, settings=settings)
+        if plan.first_rounds:
+            self.due = list_due_runs(plan, comparison)
+        if not self.list_left() and plan.refinement:
+            self._refine(plan.refinement, comparison)
+        self.observer.compare(comparison, self._progress())
+        return self.list_left()
+
+    def _refine(self, limits: Refinement, comparison: Comparison) -> None:
+        """Adds values between those at which the faster setup changes."""
+        plan = self.log.plan
         values = set[int]()
         for setup in comparison.setups[1:]:
             values.update(refine(find_crossover(comparison, setup), limits.step))
@@ -342,5 +395,6 @@ class _SweepSeries:
         if new_values:
             self.log.extend(add_values(plan, new_values))
             self.observer.extend(self.log.plan)
-            self.planned_runs = list_planned_runs(self.log.plan)
-        return self.list_left()
+            self.due = list_first_runs(self.log.plan)
+            if plan.first_rounds:
+                self.due = list_due_runs(self.log.plan, comparison)

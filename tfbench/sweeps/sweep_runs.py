@@ -39,7 +39,7 @@ from tfbench.store.briefs import Briefs, read_briefs, summarize_stored
 from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, list_sweeps, reopened_log
-from tfbench.tags import CONFIGURATION_TAG, ROUND_TAG, SETUP_TAG, SWEEP_TAG
+from tfbench.tags import CONFIGURATION_TAG, REPEATS_TAG, ROUND_TAG, SETUP_TAG, SWEEP_TAG
 
 
 def tags_of(plan: SweepPlan, planned: PlannedRun) -> dict[str, str]:
@@ -65,18 +65,25 @@ class SweepRuns(NamedTuple):
 def read_sweep_briefs(store: Store, record: SweepRecord) -> Briefs:
     """Returns the briefs of the runs of a sweep, and maybe of others.
 
-    Those that the record names come first: only where they are not all is the whole store read.
+    Those that the record names come first. Of a sweep that adds rounds, so do others that name it;
+    of one with a fixed number, the whole store is read where they are not all.
     """
     started_ids = [run.run_id for run in record.started]
-    stored_ids = [run_id for run_id in started_ids if store.journal_path(run_id).exists()]
-    briefs = _read_with_ends(store, stored_ids)
+    run_ids = [run_id for run_id in started_ids if store.journal_path(run_id).exists()]
+    if record.plan.first_rounds is not None:
+        known = set(run_ids)
+        for head in store.heads():
+            if head.sweep == record.plan.sweep_id and head.run_id not in known:
+                run_ids.append(head.run_id)
+        return read_with_ends(store, run_ids)
+    briefs = read_with_ends(store, run_ids)
     results = _read_results(record.plan, briefs.found)
     if len(results) < len(list_planned_runs(record.plan)):
-        briefs = _read_with_ends(store, store.run_ids())
+        briefs = read_with_ends(store, store.run_ids())
     return briefs
 
 
-def _read_with_ends(store: Store, run_ids: Sequence[str]) -> Briefs:
+def read_with_ends(store: Store, run_ids: Sequence[str]) -> Briefs:
     """Returns briefs, also of runs that are over and whose end nobody wrote, as `recover` would."""
     briefs = read_briefs(store, run_ids)
     known_ids = {brief.run_id for brief in briefs.found}
@@ -205,6 +212,9 @@ def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
         # Round 1 has measured the input pipeline and the peak, and the checks take seconds.
         measurement = dataclasses.replace(recipe.measurement, checks=False)
         recipe = dataclasses.replace(recipe, measurement=measurement)
+    tags = tags_of(plan, planned)
+    if plan.first_rounds is not None:
+        tags[REPEATS_TAG] = plan.repeats
     overrides = [*plan.overrides, *configuration, *dict(setup.values)]
     if plan.per_replica_batch_size is not None:
         overrides.append(BATCH_KEY)
@@ -219,7 +229,7 @@ def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
         request,
         name=f"{request.name}-r{planned.round_number}",
         data_dir=plan.data_dir,
-        tags=tags_of(plan, planned),
+        tags=tags,
         argv=plan.argv,
     )
 

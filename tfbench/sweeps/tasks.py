@@ -5,7 +5,7 @@ says in its tags which one of the plan it is, so that its journal is all that ha
 """
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,11 @@ class Task(NamedTuple):
     machine: str  # the kind that its setups name; "": any
     runs: tuple[PlannedRun, ...]  # in the order in which they are made
 
+    @property
+    def num_rounds(self) -> int:
+        """How many rounds it has."""
+        return max(planned.round_number for planned in self.runs)
+
 
 def list_tasks(plan: SweepPlan) -> list[Task]:
     """Returns the tasks of a sweep, in the order of their first runs.
@@ -45,8 +50,8 @@ def list_tasks(plan: SweepPlan) -> list[Task]:
     return [Task(number, *key, tuple(runs[key])) for number, key in enumerate(runs)]
 
 
-def find_task(plan: SweepPlan, number: int) -> Task:
-    """Returns a task of a plan.
+def find_task(plan: SweepPlan, number: int, num_rounds: int | None = None) -> Task:
+    """Returns a task of a plan, with so many rounds; None: with those that are made in any case.
 
     Raises:
         RecipeError: There is none of this number.
@@ -54,7 +59,10 @@ def find_task(plan: SweepPlan, number: int) -> Task:
     tasks = list_tasks(plan)
     if not 0 <= number < len(tasks):
         raise RecipeError(f"--task: must be from 0 to {len(tasks) - 1}. Received: {number}.")
-    return tasks[number]
+    most = num_rounds or plan.fewest_rounds
+    task = tasks[number]
+    runs = tuple(planned for planned in task.runs if planned.round_number <= most)
+    return task._replace(runs=runs)
 
 
 def read_plan_file(path: Path) -> SweepPlan:
@@ -76,20 +84,30 @@ def read_plan_file(path: Path) -> SweepPlan:
 
 
 def reusable_results(
-    plan: SweepPlan, results: Mapping[int, PlannedRunResult], store: Store
+    plan: SweepPlan,
+    results: Mapping[int, PlannedRunResult],
+    store: Store,
+    due: Iterable[PlannedRun],
 ) -> dict[int, PlannedRunResult]:
     """Returns the results that are kept here: of whole tasks, and others of this machine.
 
     All rounds of a task are made on one machine: rounds of two have nothing in common.
+
+    Args:
+        plan: Of the sweep.
+        results: Of its runs.
+        store: Where these are.
+        due: The runs that it needs.
     """
+    due_numbers = {planned.number for planned in due}
     run_ids = [result.run_id for result in results.values() if result.run_id]
     hosts = {brief.run_id: host_of(brief) for brief in read_briefs(store, run_ids).found}
     here = platform.node()
     reusable = dict[int, PlannedRunResult]()
     for task in list_tasks(plan):
-        numbers = [planned.number for planned in task.runs if planned.number in results]
-        is_whole = len(numbers) == len(task.runs)
-        for number in numbers:
+        needed = due_numbers.intersection(planned.number for planned in task.runs)
+        is_whole = needed <= results.keys()
+        for number in needed.intersection(results):
             host = hosts.get(results[number].run_id or "")
             if is_whole or not host or host == here:
                 reusable[number] = results[number]

@@ -24,7 +24,7 @@ from tfbench.tracking.mlflow_calls import (
 )
 from tfbench.tracking.mlflow_view import param_of, search_filter, sweep_view
 from tfbench.tracking.tracker import Curve
-from tfbench.wording import cut, markdown_text
+from tfbench.wording import count, cut, markdown_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -129,10 +129,10 @@ def _create(
     client.set_terminated(run_id, status="FINISHED", end_time=at)  # no measurement is under way
     params = {param_of(key): value for key, value in curve.labels.items()}
     log_whole(client, run_id, params=params)
-    conclusive = [x for x, figures in curve.points.items() if "speedup_low" in figures]
+    decided = [x for x, figures in curve.points.items() if "speedup_low" in figures]
     for x, figures in curve.points.items():
         values = dict(figures)
-        if conclusive and x in curve.inconclusive and min(conclusive) < x < max(conclusive):
+        if decided and x in curve.undecided and min(decided) < x < max(decided):
             values = dict.fromkeys(CURVE_METRICS, math.nan) | values  # NaN ends a line there
         metrics = {curve_metric(name, curve.over): value for name, value in values.items()}
         log_whole(client, run_id, metrics=metrics_at(metrics, timestamp=at, step=x))
@@ -146,15 +146,22 @@ def _set_tags(client: "MlflowClient", run: "Run", tags: Mapping[str, str]) -> No
 
 
 def _describe_point(curve: Curve, x: int) -> str:
-    """Returns a speed, and a ratio if it is conclusive: "12,276 samples/s, 0.68x [0.59, 0.77]"."""
+    """Returns a speed, and a ratio if it is decided.
+
+    For example "12,276 samples/s in 3 rounds, 0.68x [0.59, 0.77]".
+    """
     figures = curve.points[x]
-    speed = f"{format_speed(figures['samples_per_second'])} samples/s"
+    text = f"{format_speed(figures['samples_per_second'])} samples/s"
+    if x in curve.rounds:
+        text += f" in {count(curve.rounds[x], 'round')}"
     if "speedup_low" in figures:
-        return (
-            f"{speed}, {figures['speedup']:.2f}x [{figures['speedup_low']:.2f},"
+        text += (
+            f", {figures['speedup']:.2f}x [{figures['speedup_low']:.2f},"
             f" {figures['speedup_high']:.2f}]"
         )
-    return f"{speed}, ratio inconclusive" if x in curve.inconclusive else speed
+    if x in curve.undecided:
+        text += ", undecided"
+    return f"{text}, between sessions" if x in curve.between_sessions else text
 
 
 def _color(curve: Curve) -> str:

@@ -260,7 +260,7 @@ def _curve_charts(curves: "Sequence[Curve]") -> list[Chart]:
     """Returns the charts that come first.
 
     They show the mean speeds of each setup, and the ratios with their intervals where one is
-    conclusive, as lines over what was varied, or as bars where nothing was.
+    decided, as lines over what was varied, or as bars where nothing was.
     """
     figures: set[str] = set()
     for curve in curves:

@@ -51,7 +51,9 @@ class Curve:
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     points: Mapping[int, Mapping[str, float]]  # `metrics.CURVE_METRICS` by its values, ascending
     run_ids: tuple[str, ...]  # tfbench's own, of the runs that it sums up
-    inconclusive: tuple[int, ...] = ()  # points whose ratio is not shown
+    undecided: tuple[int, ...] = ()  # points whose ratio is not shown
+    between_sessions: tuple[int, ...] = ()  # points whose ratio holds how sessions differ
+    rounds: Mapping[int, int] = dataclasses.field(default_factory=dict)  # of the points
     plots: tuple[Plot, ...] = ()  # of all curves, as the sweep's report draws them
 
 

@@ -166,7 +166,8 @@ class SpanClock:
             return False
         steady_steps = self.step - self._steady_first_step + 1
         by_steps = self.config.steps is not None and steady_steps >= self.config.steps
-        return by_steps or (self._ask_first is None and self._seconds_left(time_ns) <= 0)
+        is_time_up = self._seconds_left(time_ns) <= 0 and steady_steps >= self.config.least_steps
+        return by_steps or (self._ask_first is None and is_time_up)
 
     def _seconds_left(self, time_ns: int) -> float:
         if self._steady_start is None or self.config.seconds is None:
@@ -184,6 +185,7 @@ class SpanClock:
             # Half of the time that is left, at the speed so far: few steps are done too many.
             speed = self.steady_steps_per_second or 0.0
             pause = max(1, int(seconds_left * speed / 2))
+        pause = max(pause, self.config.least_steps - self._steady_steps)
         pause = int(self._ask_first(pause)) if self._ask_first else 0
         self._next_asked = self.step + pause
         return pause == 0

@@ -97,10 +97,10 @@ def test_the_verdict_names_the_fastest_backend_by_batch_size_and_what_is_not_dec
         }
     )
     assert find_verdict(found)[:4] == (
-        "Use PyTorch at batch 8 and JAX at batch 64 to 512. Undecided at batch 4,096.",
+        "Use PyTorch at batch 8, JAX at batch 64 to 512 and TensorFlow or JAX at batch 4,096.",
         "JAX is faster than TensorFlow at batch 64, 512: 2.00x and 1.50x.",
         "JAX is slower than TensorFlow at batch 8: 0.80x [0.77, 0.83].",
-        "JAX and TensorFlow show no measurable difference at batch 4096: 1.00x [0.97, 1.03].",
+        "JAX and TensorFlow are equally fast within 5 % at batch 4096: 1.00x [0.97, 1.03].",
     )
 
 

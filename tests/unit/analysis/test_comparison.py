@@ -200,10 +200,10 @@ def test_the_verdict_says_which_setup_to_use_from_which_batch_on() -> None:
             dict.fromkeys((32, 64), ([100.0, 100.0], [50.0, 90.0])),
             [
                 (
-                    "Inconclusive at both batch sizes: the runs vary too much to compare"
-                    f" {MIRRORED} with {DEFAULT}."
+                    "Inconclusive at both batch sizes after 2 runs each: the runs vary too much to"
+                    f" compare {MIRRORED} with {DEFAULT}."
                 ),
-                "Try more rounds (--repeats) or longer runs (--seconds).",
+                "Try longer runs (--seconds 5) or more rounds (--repeats 3..20).",
             ],
         ),
         (
@@ -288,12 +288,15 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
     )
     assert comparison_table(found).text(200)[-1].endswith("1.05x [1.00, 1.11] ~")
     assert find_verdict(found) == (
-        f"{MIRRORED} and {DEFAULT} show no measurable difference at 9 of 10 batch sizes: 0.99x.",
+        (
+            f"Inconclusive at 9 of 10 batch sizes after 3 runs each: {MIRRORED} may be 0.94x to"
+            f" 1.06x as fast as {DEFAULT}."
+        ),
         (
             f"{MIRRORED} may differ at batch 4096: 1.05x [1.00, 1.11], not significant among 10"
-            " comparisons."
+            " comparisons after 3 runs each."
         ),
-        "Try more rounds (--repeats) or longer runs (--seconds).",
+        "Try longer runs (--seconds 5) or more rounds (--repeats 3..20).",
     )
     # A turning point of which one side is only suggested is none.
     verdict = find_verdict(
@@ -412,3 +415,11 @@ def test_the_largest_difference_by_chance_may_be_a_slow_down() -> None:
     setups = [once.label, again.label]
     sentence = find_verdict(compare(briefs, keys=[BATCH], setups=setups))[0]
     assert sentence.startswith("Largest difference by chance: 0.7")
+
+
+def test_runs_of_several_lengths_are_not_pooled_in_silence() -> None:
+    lengths = ({"measurement.seconds": 0.5}, {"measurement.seconds": 5.0}, {})
+    briefs = [build_brief(round_number=n, settings=length) for n, length in enumerate(lengths)]
+    sentence = "Runs of different lengths count alike: 0.5 s, 5 s and whole epochs."
+    assert sentence in list(find_caveats(compare(briefs, keys=[BATCH])))
+    assert sentence not in list(find_caveats(compare(briefs[:1], keys=[BATCH])))

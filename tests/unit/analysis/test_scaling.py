@@ -16,9 +16,10 @@ from tfbench.analysis.comparison.failures import Failure
 from tfbench.analysis.comparison.scaling import FigureWithInterval, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import resolve_recipe
-from tfbench.report.comparison.comparison import comparison_document
+from tfbench.report.comparison.comparison import comparison_document, live_table
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.comparison.scaling import scaling_section
+from tfbench.report.plot import Point
 from tfbench.sweeps.plan import replica_setups
 
 STRONG = {1: 960.0, 2: 1536.0, 4: 1920.0}  # samples/s: 1.6 and 2 times the speed of one replica
@@ -87,7 +88,7 @@ def by_modes(kind: str = "gpu") -> Comparison:
 
 
 def table_lines(comparison: Comparison, width: int = 120) -> list[str]:
-    (table,) = scaling_section(find_scaling(comparison)).tables
+    (table,) = scaling_section(find_scaling(comparison), comparison).tables
     return table.text(width)
 
 
@@ -239,7 +240,7 @@ def test_the_plot_holds_the_ideal_and_the_measured_speed_up() -> None:
     assert (plot.name, plot.x_label) == ("scaling.png", "replicas")
     measured, ideal = plot.panels[0].series
     assert [(x, pytest.approx(y)) for x, y, *_ in measured.points] == [(1, 1.0), (2, 1.6), (4, 2.0)]
-    assert (ideal.is_reference, ideal.points) == (True, ((1, 1, None, None), (4, 4, None, None)))
+    assert (ideal.is_reference, ideal.points) == (True, (Point(1, 1), Point(4, 4)))
 
 
 def test_each_mode_is_a_line_over_the_devices_that_are_hardware() -> None:
@@ -272,6 +273,14 @@ def test_the_table_and_the_verdict_have_modes(golden: Golden) -> None:
         "scaling_modes.txt",
         "\n".join([*table_lines(comparison, 160), "", *find_verdict(comparison), ""]),
     )
+
+
+def test_while_it_is_measured_the_table_has_rounds_and_fits() -> None:
+    lines = live_table(by_modes()).text(60)
+    assert max(map(len, lines)) <= 60
+    assert lines[0].split() == ["devices", "mode", "samples/s", "speed-up", "rounds"]
+    assert [line.split()[0] for line in lines[1:8]] == list("1222444")
+    assert [line.split()[-1] for line in lines[1:8]] == ["3"] * 7
 
 
 def test_a_plan_of_modes_keeps_meshes_from_those_that_cut_nothing() -> None:

@@ -286,7 +286,10 @@ CASES = {
     "few_spans": (
         # Too few to be called unsteady.
         [warmed(105), timed(*[0.5] * 9), timed(1.0, 5.0, 1.0, 7.0, 2.0, 9.0, 1.0, 5.0, 3.0)],
-        [timed(*[0.5] * 10)],
+        [
+            timed(*[0.5] * 10),
+            timed(*[0.5] * 9, request=build_request(tags={"tfbench.sweep": "abc"})),
+        ],
     ),
     "unsteady": (
         [

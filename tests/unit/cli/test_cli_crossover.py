@@ -44,7 +44,7 @@ def test_the_planted_crossover_is_found(tfbench: Cli, fake: MakeRuns) -> None:
     )  # a batch divides among two replicas
     assert 5 < len(values) <= 15 and len(runs.requests) == 4 * len(values)
     assert [row["global_batch_size"] for row in found["comparison"]["rows"]] == values
-    assert {request.recipe.measurement.seconds for request in runs.requests} == {2.0}
+    assert {request.recipe.measurement.seconds for request in runs.requests} == {1.0}
     _, _, verdict = tfbench(*SEARCH).stdout.partition("\nVerdict\n")
     crossing, best = (" ".join(text.split()) for text in verdict.split("\n- ", 2)[:2])
     assert "overtakes" in crossing and best.startswith("Use ")

@@ -25,7 +25,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(
     shown = shown_by(tfbench(*SCALE, "--replicas", "1,2"))
     assert len(runs.requests) == 6
     assert {request.recipe.training.global_batch_size for request in runs.requests} == {100}
-    assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
+    assert {request.recipe.measurement.seconds for request in runs.requests} == {1.0}
     assert [request.tags["tfbench.setup"] for request in runs.requests[:3]] == [
         *["one_device gpu:0", "mirrored gpu:0,gpu:1"],
         "mirrored gpu:0,gpu:1",  # the setups take turns at being first
@@ -89,7 +89,8 @@ def test_a_dry_run_tells_the_plan_and_makes_nothing(
         "setup       mirrored cpu:0,cpu:1\n  setup       multi_worker cpu:0 num_workers=2\n"
         in done.stdout
     )
-    assert "3 setups x 3 rounds = 9 runs" in done.stdout
+    assert "3 setups x 3 to 20 rounds = 9 to 60 runs\n" in done.stdout
+    assert done.stdout.endswith("  time        about 32 s to 2 min, when the time budget ends\n")
     assert (runs.requests, list(Path().iterdir())) == ([], [])
 
 

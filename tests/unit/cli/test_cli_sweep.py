@@ -17,24 +17,45 @@ SETUPS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
 SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *SETUPS)
 
 
-def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: MakeRuns) -> None:
+def test_a_sweep_shows_its_plan_a_line_a_round_and_the_table(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
     shown = shown_by(tfbench(*SWEEP, "--repeats", "2"))
-    assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
+    assert {request.recipe.measurement.seconds for request in runs.requests} == {1.0}
     rounds = [
         (request.tags["tfbench.round"], request.recipe.measurement.checks)
         for request in runs.requests
     ]
     assert set(rounds) == {("1", True), ("2", False)}
+    assert len(runs.requests) == 8
     lines = shown.splitlines()
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
     assert lines[0] == f"Sweep {sweep_id} of mnist_mlp"
     assert "  runs        2 configurations x 2 setups x 2 rounds = 8 runs" in lines
-    made = [line for line in lines if line.startswith("[")]
-    assert len(made) == len(runs.requests) == 8
-    assert made[0].startswith("[1/8, 1:00 left] batch=32, default cpu:0: ")
-    assert made[0].endswith(f" samples/s ({runs.requests[0].run_id})")
+    assert "  time        about 28 s" in lines
+    first, last = (line for line in lines if line.startswith("Round "))
+    assert first.startswith("Round 1 of 2: 4 runs next")
+    assert last == "Round 2 of 2: 2 of 2 comparisons decided"
     assert "Verdict" in lines
+
+
+def test_a_sweep_that_adds_rounds_says_so_in_its_plan_and_after_each_of_them(
+    tfbench: Cli, fake: MakeRuns
+) -> None:
+    fake()
+    shown = shown_by(tfbench(*SWEEP)).splitlines()
+    assert "  runs        2 configurations x 2 setups x 3 to 20 rounds = 12 to 80 runs" in shown
+    assert "  time        about 42 s to 5 min, until every comparison is decided" in shown
+    assert [line.partition(";")[0] for line in shown if line.startswith("Round ")] == [
+        "Round 1: 0 of 2 comparisons decided",
+        "Round 2: 0 of 2 comparisons decided",
+        "Round 3: 2 of 2 comparisons decided",
+    ]
+    shown = shown_by(tfbench("sweep", "--resume", "@last")).splitlines()
+    plan = [line for line in shown if line.startswith("  ")]
+    assert (
+        "  runs        2 configurations x 2 setups x 3 to 20 rounds = 12 to 80 runs, 0 left" in plan
+    )
+    assert not any(line.startswith("  time") for line in plan)
 
 
 def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
@@ -54,13 +75,13 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: MakeRuns) -
     done = tfbench("sweep", "--quick")
     assert done.exit_code == 0
     recipes = [request.recipe for request in runs.requests]
-    assert len(recipes) == 12
+    assert len(recipes) == 8
     assert {(recipe.measurement.seconds, recipe.measurement.checks) for recipe in recipes} == {
         (0.5, False)
     }
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
-    assert "Before you decide, repeat the command with --repeats 6 --seconds 5." in done.stdout
+    assert "when the time budget ends" in " ".join(done.stdout.split())
 
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: MakeRuns) -> None:
@@ -154,7 +175,7 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: MakeRuns) -> None:
     assert (document["num_runs"], document["num_left"], document["num_failed"]) == (8, 0, 1)
     outcomes = [[entry["status"] for entry in row["entries"]] for row in document["rows"]]
     assert outcomes == [["FINISHED", "FINISHED"], ["FINISHED", "FAILED"]]
-    assert "mirrored cpu:0,cpu:1: FAILED: out of memory" in done.stderr
+    assert "mirrored cpu:0,cpu:1, round 1: FAILED: out of memory" in done.stderr
     assert (
         "cpu:0,cpu:1, round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
     )

@@ -7,6 +7,13 @@ import pytest
 from fake_runs import FakeRuns
 from kinds import Cli
 from outcomes import rejection_of
+from sweeps import MIRRORED, build_plan, write_in_sessions
+from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.cli import ui
+from tfbench.records.sweep import SweepPlan
+from tfbench.store.store import Store, TrackingState
+from tfbench.sweeps import show_in_mlflow
+from tfbench.tracking.tracker import TrackedSweep
 
 
 def test_a_variable_counts_unless_an_option_is_given(
@@ -41,6 +48,33 @@ def test_a_file_that_is_not_valid_is_named_with_what_is_wrong(
     message = rejection_of(tfbench("compare", "--all"))
     assert message.startswith(f"Error: {settings}: ") and words in message
     assert all(f"{settings}: " in line for line in message.splitlines())
+
+
+def test_every_view_of_a_sweep_is_by_the_users_scatter_between_sessions(
+    tfbench: Cli, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.write_text("session_scatter = 0.5\n")
+    store = Store(Path("mlruns"))
+    write_in_sessions(store, build_plan(num_rounds=3))
+    for run_id in store.run_ids():
+        state = TrackingState(tracking_uri="https://bench:5000", experiment="mine")
+        store.write_state(run_id, state)
+    shown: list[Comparison] = []
+
+    def show(plan: SweepPlan, comparison: Comparison, tracker: object) -> TrackedSweep:
+        shown.append(comparison)
+        return TrackedSweep("7", frozenset(store.run_ids()))
+
+    monkeypatch.setattr(show_in_mlflow, "show_sweep", show)
+    monkeypatch.setattr(ui, "tracker_maker", lambda *_: lambda *_: None)
+    assert tfbench("ui", "--sweep", "@last").exit_code == 0
+    (comparison,) = shown
+    assert comparison.settings.session_scatter == 0.5
+    speedup = comparison.rows[0].entries[MIRRORED].speedup
+    assert speedup and not speedup.is_decided
+    for command in (("compare", "--sweep"), ("sweep", "--no-mlflow", "--resume")):
+        done = tfbench(*command, "@last")
+        assert (done.exit_code, "drift by 50 %" in done.stdout) == (0, True)
 
 
 def test_a_file_that_cannot_be_read_is_named(tfbench: Cli, settings: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_panel_is_a_network_and_a_line_a_setup() -> None:
     ]
     assert [y for _, y, *_ in second.points] == pytest.approx([1600.0 * mean, 12800.0 * mean])
     interval = comparison.rows[0].entries[DEFAULT].interval
-    assert first.points[0][2:] == (interval.low, interval.high)
+    assert first.points[0][2:4] == (interval.low, interval.high)
     assert plot.title.splitlines() == [
         "Training speed by global batch size (samples), with 95 % intervals",
         "test, real data, on Example CPU 3000",
@@ -90,9 +90,24 @@ def test_speed_ups_have_their_intervals_and_lie_above_or_below_the_baseline() ->
     ]
     (row,) = [row for row in comparison.rows if row.configuration == {WIDTH: [10], BATCH: 32}]
     speedup = row.entries[MIRRORED].speedup
-    assert other.points[0][2:] == (speedup.low, speedup.high)
+    assert other.points[0][2:4] == (speedup.low, speedup.high)
     assert plot.level == (1.0, f"{DEFAULT} (baseline)")
     assert [x for x, *_ in plot.panels[1].series[1].points] == [32, 64]
+
+
+def test_what_is_undecided_is_hollow_in_every_plot_and_explained() -> None:
+    briefs = sweep_of(sizes=(10,)).runs
+    undecided = [run for run in briefs if run.settings[BATCH] == 64]
+    for run in undecided:  # each setup is faster in some rounds
+        is_fast = (run.tags["tfbench.round"] == "2") == (run.tags["tfbench.setup"] == DEFAULT)
+        run.metrics["samples_per_second"] = 2000.0 if is_fast else 1000.0
+    found = plots_of(compare(briefs, keys=[BATCH]))
+    for plot in found.values():
+        baseline, other = plot.panels[0].series
+        assert not any(point.is_open for point in baseline.points)
+        assert {point.x: point.is_open for point in other.points} == {32: False, 64: True}
+        assert "hollow: undecided" in plot.title
+    assert not any("hollow" in plot.title for plot in plots_of(sweep_of()).values())
 
 
 def test_single_runs_have_no_intervals_and_what_there_is_nothing_of_no_plot() -> None:

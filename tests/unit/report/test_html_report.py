@@ -139,6 +139,12 @@ def test_every_text_from_outside_is_escaped() -> None:
     ]
 
 
+def test_a_sweep_that_adds_rounds_says_how_many_it_made() -> None:
+    page = page_of(plan=build_plan(first_rounds=2, num_rounds=20))
+    rounds = page.texts["dd"][page.texts["dt"].index("rounds")]
+    assert rounds == "2 to 20, until all is decided, setups take turns; 2 made"
+
+
 def test_what_there_is_nothing_of_is_left_out_or_said() -> None:
     page = page_of(plan=None, verdict=())
     assert "rounds" not in page.texts["dt"]

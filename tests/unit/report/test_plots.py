@@ -108,6 +108,17 @@ def test_lines_are_told_apart_without_colour_and_intervals_are_drawn_as_they_are
     ]
 
 
+def test_what_chance_may_have_put_somewhere_has_a_hollow_marker() -> None:
+    points = (Point(32, 100.0), Point(64, 150.0, 140.0, 160.0, is_open=True))
+    (axes,) = lines(build_plot(PlotLine("some", points))).axes
+    hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "#ffffff"]
+    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in hollow] == [
+        ([64], [150.0])
+    ]
+    (legend,) = axes.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["some"]
+
+
 def test_the_picture_says_what_was_compared_and_what_was_found() -> None:
     plot = build_plot(finding="Use fast.", level=(300.0, "the baseline"))
     figure = lines(plot)

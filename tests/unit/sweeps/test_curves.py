@@ -5,8 +5,17 @@ from typing import Any
 
 import pytest
 
-from sweeps import BATCHES, DEFAULT, MIRRORED, TWO_SETUPS, build_plan, write_sweep
-from tfbench.records.sweep import PlannedRun, SweepPlan, Variation
+from sweeps import (
+    BATCHES,
+    DEFAULT,
+    MIRRORED,
+    TWO_SETUPS,
+    build_plan,
+    write_in_sessions,
+    write_sweep,
+)
+from tfbench.records.settings import UserSettings
+from tfbench.records.sweep import PlannedRun, Setup, SweepPlan, Variation
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
@@ -18,7 +27,7 @@ SIZES = Variation(key="model.hidden_units", values=([100], [1000]))
 
 
 def curves_of(
-    store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], float | str]
+    store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], float | str | None]
 ) -> tuple[Curve, ...]:
     write_sweep(store, plan, speed)
     found = find_curves(plan, compare_sweep(store, read_sweep(store, plan.sweep_id)))
@@ -67,14 +76,82 @@ def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(store: Store) ->
         figures.keys() == {"samples_per_second"}
         for figures in (*first.points.values(), *second.points.values())
     )
-    assert (first.inconclusive, second.inconclusive) == ((), (32, 64))
+    assert (first.undecided, second.undecided) == ((), (32, 64))
+    assert [first.name, second.name] == [DEFAULT, f"{MIRRORED}, undecided"]
 
 
 def test_a_sweep_that_is_half_done_says_so_in_the_names(store: Store) -> None:
     first, second = curves_of(
         store, build_plan(), lambda planned: "gone" if planned.round_number > 1 else 100.0
     )
-    assert [first.name, second.name] == [f"{setup.label}, 1 of 2 rounds" for setup in TWO_SETUPS]
+    assert [first.name, second.name] == [
+        f"{DEFAULT}, 1 of 2 rounds",
+        f"{MIRRORED}, undecided, 1 of 2 rounds",
+    ]
+
+
+def speed_of(planned: PlannedRun) -> float | None:
+    """The second setup is twice as fast at the first batch size.
+
+    At others runs scatter by 20 %, and a difference cannot be seen.
+    """
+    if planned.configuration == 0:
+        return 100.0 * (1 + planned.setup) if planned.round_number <= 3 else None
+    if planned.round_number > 5:
+        return None
+    return 100.0 * (1.2 if (planned.round_number + planned.setup) % 2 else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("batches", "mark"),
+    [
+        ((32, 2048), "undecided at 2,048"),
+        ((32, 64, 128), "undecided at 64 and 128"),
+        ((32, 64, 128, 256), "undecided at 3 of 4"),
+    ],
+)
+def test_a_line_names_the_points_that_are_undecided_and_the_rounds_that_were_made(
+    store: Store, batches: tuple[int, ...], mark: str
+) -> None:
+    variations = (Variation(key=BATCHES.key, values=batches),)
+    plan = build_plan(variations=variations, first_rounds=3, num_rounds=20)
+    first, second = curves_of(store, plan, speed_of)
+    assert (first.name, second.name) == (
+        f"{DEFAULT}, 3 to 5 rounds",
+        f"{MIRRORED}, {mark}, 3 to 5 rounds",
+    )
+    assert second.undecided == batches[1:]
+    assert second.rounds == {32: 3} | dict.fromkeys(batches[1:], 5)
+    assert all("speedup" not in second.points[batch] for batch in batches[1:])
+    assert second.points[32]["speedup"] == pytest.approx(2.0)
+
+
+def test_a_line_is_marked_where_it_may_cross_another_than_the_baselines(store: Store) -> None:
+    def speed(planned: PlannedRun) -> float:
+        """Both others are twice as fast as the baseline; they differ by chance."""
+        is_slower = planned.setup == planned.round_number % 2 + 1
+        return 100.0 if planned.setup == 0 else 230.0 - 30.0 * is_slower
+
+    third = Setup(strategy="one_device", devices=("cpu:0",))
+    plan = build_plan(setups=(*TWO_SETUPS, third), num_rounds=4)
+    found = curves_of(store, plan, speed)
+    assert [curve.name for curve in found] == [DEFAULT, MIRRORED, f"{third.label}, undecided"]
+    assert all("speedup_low" in figures for figures in found[2].points.values())
+
+
+def test_ratios_between_sessions_are_marked_and_judged_by_the_users_settings(
+    store: Store,
+) -> None:
+    plan = build_plan(num_rounds=3)
+    write_in_sessions(store, plan)
+    record = read_sweep(store, plan.sweep_id)
+    for scatter, undecided in ((0.05, ()), (0.5, (32, 64))):
+        settings = UserSettings(session_scatter=scatter)
+        found = find_curves(plan, compare_sweep(store, record, settings=settings))
+        assert found[1].between_sessions == (32, 64)
+        assert found[1].undecided == undecided
+        mark = ", undecided" if undecided else ""
+        assert found[1].name == f"{MIRRORED}{mark}, between sessions"
 
 
 def test_numbers_of_replicas_make_one_curve(store: Store) -> None:

@@ -1,5 +1,6 @@
 """A sweep on Ray, with a stand-in for its client."""
 
+import dataclasses
 import importlib.util
 import signal
 import socket
@@ -22,8 +23,10 @@ from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import encode_record, new_log, read_sweep
 from tfbench.sweeps import ray_engine
 from tfbench.sweeps.arguments import parse_setup
+from tfbench.sweeps.comparison import find_due_runs
 from tfbench.sweeps.ray_engine import connected, make_tasks
-from tfbench.sweeps.tasks import list_tasks
+from tfbench.sweeps.sweep import new_sweep
+from tfbench.sweeps.tasks import find_task, list_tasks
 
 PLAN = build_plan(
     setups=(*TWO_SETUPS, parse_setup("default cpu:0 @a100"))
@@ -53,6 +56,8 @@ class FakeRay(types.ModuleType):
         self.cancelled = {}  # what comes of a task that is cancelled
         self.asked = []
         self.util = types.SimpleNamespace(get_node_ip_address=lambda: "127.0.0.2")
+        self.strategies = []  # by which tasks were scheduled
+        self.make = None  # what a task gives back, given what it was asked
 
     def init(self, **options: Any) -> None:
         sys.stdout.write("what Ray prints")
@@ -60,15 +65,24 @@ class FakeRay(types.ModuleType):
             raise ConnectionError("Could not find any running Ray instance.\nMore.")
 
     def nodes(self) -> list[Fields]:
-        return [{"Alive": True, "Resources": {"CPU": 2.0} | resources} for resources in self.hosts]
+        nodes = []
+        for number, resources in enumerate(self.hosts):
+            name = f"host{number}"
+            found = {"Alive": True, "NodeID": f"id of {name}", "NodeManagerHostname": name}
+            nodes.append({**found, "Resources": {"CPU": 2.0} | resources})
+        return nodes
 
     def remote(self, function: Any) -> Any:
         def submit(*arguments: Any) -> int:
             self.asked.append(arguments)
-            return int(arguments[1])
+            number = int(arguments[1])
+            if self.make:
+                self.made[number] = self.make(*arguments)
+            return number
 
         def options(**named: Any) -> Any:
             self.asked.append((named["num_cpus"], named["resources"]))
+            self.strategies.append(named["scheduling_strategy"])
             return types.SimpleNamespace(remote=submit)
 
         return types.SimpleNamespace(options=options)
@@ -117,7 +131,10 @@ def started_numbers(store: Store) -> list[int]:
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     fake = FakeRay()
+    strategies = types.ModuleType("ray.util.scheduling_strategies")
+    strategies.NodeAffinitySchedulingStrategy = lambda node, soft: (node, soft)
     monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setitem(sys.modules, strategies.__name__, strategies)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     return fake
 
@@ -145,9 +162,9 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(
     assert started_numbers(store) == [planned.number for planned in TASKS[0].runs]
     assert ray.asked[:4] == [
         (0, {"tfbench": 1.0}),
-        (encode_record(SweepRecord(PLAN)), 0, False),
+        (encode_record(SweepRecord(PLAN)), 0, 2, False, {}),
         (0, {"tfbench": 1.0, "a100": 0.001}),
-        (encode_record(SweepRecord(PLAN)), 1, False),
+        (encode_record(SweepRecord(PLAN)), 1, 2, False, {}),
     ]
 
 
@@ -171,6 +188,54 @@ def test_what_was_measured_until_a_stop_comes_home(
         ),
     ]
     assert started_numbers(store) == [TASKS[0].runs[0].number]
+
+
+def test_rounds_are_added_where_all_tasks_leave_it_undecided_on_the_node_of_the_earlier_ones(
+    ray: FakeRay, store: Store, tmp_path: Path
+) -> None:
+    plan = build_plan(num_rounds=20, first_rounds=3)
+    encoded = encode_record(SweepRecord(plan))
+
+    def make(data: bytes, number: int, num_rounds: int, allows: bool, earlier: Any) -> Any:
+        """The first task finds a clear difference, the other one that shows after six rounds."""
+        assert data == encoded and not allows
+        there = Store(tmp_path / f"{number}-{num_rounds}")
+        here = build_environment(hostname=f"host{number}")
+        for planned in find_task(plan, number, num_rounds).runs:
+            noise = (0.0, 0.15, -0.15)[(planned.round_number * (1 + planned.setup)) % 3]
+            speed = 1000.0 * (1 + (0.01 if number == 0 else 1.0) * noise)
+            speed *= (1.0, 2.0 if number == 0 else 1.4)[planned.setup]
+            result = build_planned_result(plan, planned, speed, environment=here)
+            tags = result.request.tags | {"tfbench.repeats": plan.repeats}
+            request = dataclasses.replace(result.request, tags=tags)
+            write_journal(there, dataclasses.replace(result, request=request))
+        made = [run_id for run_id in there.run_ids() if run_id not in earlier]
+        journals = [there.journal_path(run_id).read_bytes() for run_id in made]
+        return f"host{number}", 0, "done", journals
+
+    ray.make = make
+    planned = new_sweep(store, plan)
+    told: list[str] = []
+    end = ray_engine.make_sweep(planned, "auto", store, STATE, told.append)
+    asked = [(number, num_rounds) for _, number, num_rounds, _, _ in ray.asked[1::2]]
+    assert asked[:3] == [(0, 3), (1, 3), (1, 4)]
+    assert {number for number, _ in asked[3:]} <= {1}
+    assert ray.strategies[:2] == ["DEFAULT", "DEFAULT"]
+    assert set(ray.strategies[2:]) == {("id of host1", True)}
+    earlier = ray.asked[5][4]
+    assert len(earlier) == 6
+    assert (end.num_left, end.was_interrupted) == (0, False)
+    assert find_due_runs(store, read_sweep(store, "abc")).runs and told
+
+
+def test_a_task_that_comes_back_without_its_runs_is_not_tried_again(
+    ray: FakeRay, store: Store
+) -> None:
+    plan = build_plan(num_rounds=20, first_rounds=3)
+    ray.make = lambda *asked: ("host0", 2, "no such device", [])
+    end = ray_engine.make_sweep(new_sweep(store, plan), "auto", store, STATE, lambda text: None)
+    assert len(ray.asked) == 4
+    assert (end.num_planned, end.num_left) == (12, 12)
 
 
 def test_a_cluster_that_cannot_make_the_tasks_is_rejected(

@@ -14,7 +14,7 @@ from tfbench.records.sweep import (
     estimate_seconds,
     list_planned_runs,
 )
-from tfbench.sweeps.arguments import parse_setup, parse_variation
+from tfbench.sweeps.arguments import Rounds, parse_setup, parse_variation
 from tfbench.sweeps.comparison import list_compared
 from tfbench.sweeps.plan import new_plan
 
@@ -159,7 +159,7 @@ def test_what_is_varied_is_no_setup_s_own(own: str, key: str) -> None:
         new_plan(
             build_request(recipe=build_recipe()),
             [parse_setup(f"default {own}")],
-            num_rounds=1,
+            rounds=Rounds(1, 1),
             variations=varied,
         )
 

@@ -23,6 +23,7 @@ from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.history import list_history
 from tfbench.sweeps.sweep import make_sweep, reopen_sweep
 from tfbench.sweeps.sweep_runs import find_runs, keep_untried, planned_request
 
@@ -114,6 +115,39 @@ def test_what_is_lost_gives_no_advice_and_is_what_is_made_again(
     runs = find_runs(store, read_sweep(store, "abc"))
     assert (sorted(runs.results), runs.lost) == (list(range(NUM_RUNS)), {})
     assert resume(store) == []
+
+
+def speed_until_decided(planned: PlannedRun) -> float | None:
+    """Runs of three rounds, and of five at the second batch size, where speeds scatter by 4 %."""
+    is_noisy = planned.configuration == 1
+    if planned.round_number > (5 if is_noisy else 3):
+        return None
+    scatter = 1.04 if is_noisy and (planned.round_number + planned.setup) % 2 else 1.0
+    return 1000.0 * scatter * (1 if is_noisy else 1 + planned.setup)
+
+
+@pytest.mark.parametrize("how", ["", "deleted", "cut", "without its end", "without its requests"])
+@pytest.mark.parametrize("first_rounds", [3, None])
+def test_runs_compare_and_resume_agree_on_what_is_missing(
+    store: Store, first_rounds: int | None, how: str
+) -> None:
+    plan = build_plan(num_rounds=20, first_rounds=first_rounds)
+    here = build_environment(hostname=platform.node())
+    write_sweep(store, plan, speed_until_decided, environment=here)
+    record = read_sweep(store, "abc")
+    for run in record.started[2:5] if how else ():
+        damage(store, run.run_id, how)
+    missing = compare_sweep(store, record).missing
+    assert missing
+    (entry,) = [entry for entry in list_history(store) if entry.kind == "sweep"]
+    notes = re.findall(r"(\d+) (?:lost|not made)", entry.reason)
+    assert sum(map(int, notes)) == missing.num_missing
+    assert (entry.status == "INCOMPLETE") == bool(missing.num_missing)
+    planned = reopen_sweep(store, "abc", allows_code=False)
+    left = [run for run in planned.due.runs if run.number not in planned.results]
+    assert len(left) == missing.num_missing
+    if not how:  # the noisy batch size is looked at again after seven rounds
+        assert len(left) == (4 if first_rounds else 64)
 
 
 def test_a_run_that_is_lost_is_told_from_one_that_was_not_made(store: Store) -> None:

@@ -52,11 +52,27 @@ class Runs:
     speeds: tuple[float, ...]
     rounds: tuple[Hashable, ...] = ()
     sessions: tuple[Hashable, ...] = ()
+    numbers: tuple[int, ...] = ()  # of the rounds of a sweep that adds some, from 1
 
     def list_places(self) -> list[tuple[Hashable, Hashable]]:
         """Returns the session and the round of each run."""
         nowhere = (None,) * len(self.speeds)
         return list(zip(self.sessions or nowhere, self.rounds or nowhere, strict=True))
+
+    def up_to(self, num_rounds: int) -> "Runs":
+        """Returns the runs of the first rounds of a sweep."""
+        places = [place for place, number in enumerate(self.numbers) if number <= num_rounds]
+        return Runs(
+            setup=self.setup,
+            speeds=tuple(self.speeds[place] for place in places),
+            rounds=tuple(self.rounds[place] for place in places),
+            sessions=tuple(self.sessions[place] for place in places) if self.sessions else (),
+            numbers=tuple(self.numbers[place] for place in places),
+        )
+
+    def has_rounds(self, num_rounds: int) -> bool:
+        """Says whether there is a run of each of the first rounds."""
+        return set(self.numbers).issuperset(range(1, num_rounds + 1))
 
 
 class _Observation(NamedTuple):

@@ -67,6 +67,18 @@ class RunBrief:
         return label_setup(self.strategy, self.devices, self.backend)
 
     @property
+    def length(self) -> str:
+        """How long it trained after its warm-up, in words: "0.5 s", "200 steps", "whole epochs"."""
+        seconds = self.settings.get("measurement.seconds")
+        steps = self.settings.get("measurement.steps")
+        parts = []
+        if seconds is not None:
+            parts.append(f"{seconds:g} s")
+        if steps is not None:
+            parts.append(f"{steps} steps")
+        return " or ".join(parts) or "whole epochs"
+
+    @property
     def equals(self) -> Settings:
         """What must be the same in runs that are compared."""
         return {**equal_settings(self.settings), "device_kinds": self.settings.get("device_kinds")}

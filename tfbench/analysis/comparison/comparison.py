@@ -23,18 +23,21 @@ from tfbench.analysis.comparison.equality import Differences, Settings, find_une
 from tfbench.analysis.comparison.failures import LOST, Failure, MissingRuns
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
 from tfbench.analysis.comparison.judging import Speedup, judge_rows
+from tfbench.analysis.comparison.looks import ONE_LOOK, Looks, find_looks, parse_count
 from tfbench.analysis.comparison.pairs import judge_setups, list_pairs
 from tfbench.analysis.comparison.sessions import find_sessions
-from tfbench.records.settings import UserSettings
+from tfbench.records.settings import NO_SETTINGS, UserSettings
 from tfbench.records.sweep import BATCH_KEY, round_of
+from tfbench.tags import ROUND_TAG
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
     """One configuration under one setup; no speed: `outcome` and `reason` say why.
 
-    `speed` is the geometric mean over the runs, as in the ratios of speed-ups and at the center of
-    intervals.
+    `speed` is the geometric mean over the runs, and the center of their interval. The ratio of two
+    such speeds is the speed-up where both setups were run in the same rounds. Elsewhere, as over
+    several sessions, the speed-up leaves out by how much rounds and sessions differ.
     """
 
     setup: str
@@ -57,12 +60,23 @@ class Entry:
         return host_of(self.runs[0]) if self.runs else ""
 
     @property
+    def rounds(self) -> int:
+        """In how many rounds it was measured; 0: its runs took no turns with others."""
+        return len({round_of(run.tags) for run in self.runs} - {None})
+
+    @property
+    def num_sessions(self) -> int:
+        """Over how many sessions its speed is the mean."""
+        return len(set(self.sessions))
+
+    @property
     def measured(self) -> Runs:
         """Its runs, to be judged, with the scatter of other configurations on this machine."""
         return Runs(
             setup=f"{self.setup} on {self.host}",
             speeds=tuple(run.speed or math.nan for run in self.runs),
             rounds=tuple(round_of(run.tags) for run in self.runs),
+            numbers=tuple(parse_count(run.tags.get(ROUND_TAG, "")) for run in self.runs),
             sessions=self.sessions,
         )
 
@@ -137,6 +151,16 @@ class Row:
         """Whether runs of it were started and do not say what came of them."""
         return any(entry.outcome == LOST for entry in self.entries.values())
 
+    def is_undecided(self, setup: str) -> bool:
+        """Whether it is open how a setup compares with the baseline, or with one before it.
+
+        So each pair of setups that is open marks one of them.
+        """
+        for (_, second), speedup in self.speedups.items():
+            if second == setup and not speedup.is_decided:
+                return True
+        return False
+
     def measured_entries(self) -> list[Entry]:
         """Returns those with a speed."""
         return [entry for entry in self.entries.values() if entry.runs]
@@ -157,7 +181,8 @@ class Comparison:
     compared: tuple[str, ...] = ()  # of what must be equal: in which the setups differ on purpose
     unreadable: Mapping[str, str] = field(default_factory=dict)  # by id, why runs are left out
     missing: MissingRuns | None = None  # of the sweep that it is of
-    settings: UserSettings = field(default_factory=UserSettings)
+    settings: UserSettings = NO_SETTINGS
+    looks: Looks = ONE_LOOK  # when a sweep that adds rounds is judged
 
     @property
     def runs(self) -> list[RunBrief]:
@@ -166,8 +191,10 @@ class Comparison:
 
     def with_settings(self, settings: UserSettings) -> "Comparison":
         """Returns the same by the settings of a user, which are those of `config.toml`."""
+        if settings.session_scatter == self.settings.session_scatter:
+            return replace(self, settings=settings)
         pairs = [tuple(row.speedups) for row in self.rows]
-        rows = judge_setups(self.rows, self.baseline, pairs, settings.session_scatter)
+        rows = judge_setups(self.rows, self.baseline, pairs, settings.session_scatter, self.looks)
         return replace(self, rows=tuple(rows), settings=settings)
 
     def all_entries(self) -> list[Entry]:
@@ -210,6 +237,7 @@ def compare(
     failures: Iterable[Failure] = (),
     allows_unequal: bool = False,
     compared: Collection[str] = (),
+    looks: Looks | None = None,
 ) -> Comparison:
     """Sets runs side by side.
 
@@ -224,6 +252,7 @@ def compare(
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
         compared: Of what must be equal: in which setups may differ; of two backends, what is theirs
             by nature, too.
+        looks: When they are judged; None: as the runs say.
 
     Returns:
         All but `unreadable`, `missing` and the user's settings, which the caller may know.
@@ -260,7 +289,8 @@ def compare(
     sessions = find_sessions(measured)
     made = [_make_row(row, base, compared, allows_unequal, sessions) for row in grid.values()]
     pairs = list_pairs(made, base, compared, allows_unequal)
-    rows = judge_setups(made, base, pairs)
+    looks = looks or find_looks(measured)
+    rows = judge_setups(made, base, pairs, looks=looks)
     on_shared_cores = [names[brief.run_id] for brief in measured if brief.shares_cores]
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
@@ -272,6 +302,7 @@ def compare(
         shares_cores=tuple(dict.fromkeys(on_shared_cores)),
         references=_list_references(briefs),
         compared=tuple(compared),
+        looks=looks,
     )
 
 

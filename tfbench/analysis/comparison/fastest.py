@@ -30,6 +30,16 @@ class Ranking(NamedTuple):
         return self.fastest[0] if len(self.fastest) == 1 else ""
 
     @property
+    def is_tie(self) -> bool:
+        """Whether all that may be the fastest are equally fast, within the margin."""
+        if len(self.fastest) < 2:
+            return False
+        for pair, speedup in self.row.speedups.items():
+            if set(self.fastest).issuperset(pair) and speedup.finding != "equal":
+                return False
+        return True
+
+    @property
     def batch_size(self) -> int:
         """Samples of a step; 0: not known."""
         return self.row.global_batch_size or 0
@@ -79,6 +89,8 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> list[str]:
     winners = {ranking.winner for ranking in rankings}
     if not any(winners):
         closest = rankings[0].fastest if len(rankings) == 1 else ()
+        if rankings[0].is_tie:
+            return []
         if 1 < len(closest) < num_setups and _are_judged(rankings[0].row, closest):
             return [f"{join_words([names[setup] for setup in closest])} are too close to call."]
         return []
@@ -121,9 +133,15 @@ def _by_batch_size(rankings: Sequence[Ranking], names: Mapping[str, str]) -> str
     uses = defaultdict(list)
     undecided = []
     unmeasured = []
-    for fastest, neighbours in itertools.groupby(rankings, key=lambda ranking: ranking.fastest):
+
+    def find_answer(ranking: Ranking) -> tuple[tuple[str, ...], bool]:
+        return ranking.fastest, ranking.is_tie
+
+    for (fastest, is_tie), neighbours in itertools.groupby(rankings, key=find_answer):
         span = _describe_span([*neighbours])
-        if len(fastest) == 1:
+        if is_tie:
+            uses[" or ".join(names[setup] for setup in fastest)].append(span)
+        elif len(fastest) == 1:
             uses[names[fastest[0]]].append(span)
         elif fastest:
             undecided.append(span)

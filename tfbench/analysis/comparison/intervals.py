@@ -38,8 +38,8 @@ class Interval:
     """Where the typical value of a process lies, in the unit of the values.
 
     `center` is the mean that `low` and `high` lie around: the geometric one, of accuracies the
-    arithmetic one. The ratio of two setups is that of their geometric means, so that a reader who
-    divides two such speeds gets it.
+    arithmetic one. Two such speeds divided are the ratio of two setups that were run in the same
+    rounds; elsewhere the ratio leaves out by how much rounds and sessions differ.
     """
 
     center: float
@@ -109,11 +109,11 @@ def accuracy_interval(values: Sequence[float]) -> Interval | None:
     return Interval(center=mean, low=low, high=high, num=len(values))
 
 
-def t_quantile(degrees_of_freedom: float) -> float:
-    """Returns what Student's t stays within, on both sides of 0, with probability `CONFIDENCE`."""
+def t_quantile(degrees_of_freedom: float, confidence: float = CONFIDENCE) -> float:
+    """Returns what Student's t stays within, on both sides of 0, with a probability."""
     from scipy.special import stdtrit  # scipy.stats takes half a second to import
 
-    return float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
+    return float(stdtrit(degrees_of_freedom, (1 + confidence) / 2))
 
 
 def _half_width(values: Sequence[float]) -> float:
@@ -122,7 +122,7 @@ def _half_width(values: Sequence[float]) -> float:
     return variance.half_width
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float], num_questions: int = 0) -> list[float]:
     """Returns adjusted p-values, in the order given.
 
     Where one is at most 0.05, its comparison shows a difference; such a family errs in 5 %.
@@ -133,11 +133,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Args:
         p_values: One for each comparison of the family, from 0 to 1.
+        num_questions: Comparisons that the family has at least; others are still to come.
     """
-    num = len(p_values)
-    adjusted = [0.0] * num
+    num = max(len(p_values), num_questions)
+    adjusted = [0.0] * len(p_values)
     largest = 0.0
-    order = sorted(range(num), key=lambda index: p_values[index])
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     for rank, index in enumerate(order):
         scaled = (num - rank) * p_values[index]
         largest = max(largest, min(1.0, scaled))
@@ -157,7 +158,11 @@ class VarianceEstimate(NamedTuple):
     @property
     def half_width(self) -> float:
         """Half of the interval, by Student's t."""
-        return t_quantile(self.degrees_of_freedom) * math.sqrt(self.variance)
+        return self.half_width_at(CONFIDENCE)
+
+    def half_width_at(self, confidence: float) -> float:
+        """Returns half of the interval of another confidence."""
+        return t_quantile(self.degrees_of_freedom, confidence) * math.sqrt(self.variance)
 
     def times(self, weight: float) -> "VarianceEstimate":
         """Returns the variance of a mean, or of another weighted value."""

@@ -15,6 +15,9 @@ Neither estimate is less than what the runs themselves show. The interval is Stu
 where either setup has a variance of its own) by whichever is wider, so that it holds for a noisy
 configuration, too. A single run of a setup shows no scatter: it is not judged.
 
+**Equal.** Speeds are equal to those who choose a setup where they differ by less than
+`EQUAL_WITHIN`: where both one-sided tests reject a larger difference, corrected as the others are.
+
 **How many times.** A comparison over many configurations asks many questions: it calls faster or
 slower what Holm's correction leaves of them by the variance *together*, and what its own interval
 supports. So at most about one comparison of equals in twenty says anything false, also where
@@ -36,43 +39,25 @@ equal: Schuirmann, "A comparison of the two one-sided tests procedure and the po
 (1987).
 """
 
-import itertools
 import math
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from tfbench.analysis.comparison.blocks import BlockFit, Difference, Runs
-from tfbench.analysis.comparison.intervals import (
-    CONFIDENCE,
-    UNKNOWN,
-    VarianceEstimate,
-    add_estimates,
-    holm,
-    merge_estimates,
+from tfbench.analysis.comparison.blocks import Runs
+from tfbench.analysis.comparison.looks import ALPHA, ONE_LOOK, Looks, LookSequence
+from tfbench.analysis.comparison.questions import (
+    LOG_MARGIN,
+    Answer,
+    Pair,
+    Place,
+    PValues,
+    Questions,
 )
 from tfbench.records.settings import SESSION_SCATTER
 
 Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
-Finding = Literal[Judgement, "too noisy to tell"]
-Pair = tuple[int, int]  # places of two setups in a row
-
-# An interval from 0.8 to 1.25 is what studies ask for before they call two things equivalent
-# (Schuirmann 1987).
-EQUAL_WITHIN = 1.25
-
-ALPHA = 1 - CONFIDENCE
-# Simulated: with more borrowed, tables whose configurations scatter unlike each other are wrong too
-# often; with less, less is found. With a higher least, the intervals of noisy configurations hold
-# too rarely.
-MOST_BORROWED = 5.5
-LEAST = 2.75
-# Simulated with setups that scatter by 2, 2 and 10 %: with more, too many such tables are wrong.
-MOST_OF_SETUPS = 2.0
-_KNOWN = 1e9  # degrees of freedom of a variance that is stated, not estimated
-_LEAST_RUNS = 2  # of either setup, for a judgement
-_ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
+Finding = Literal["faster", "slower", "equal", "too noisy to tell", "not judged"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +78,10 @@ class Speedup:
     family_p_value: float | None = None
     num_family: int  # comparisons that were judged together
     judgement: Judgement = "not judged"
+    is_equal: bool = False  # within `EQUAL_WITHIN`,
     is_between_sessions: bool = False  # no run of either has a block in common with the other's
+    # Rounds after which it is judged again; None: it is decided, cannot be, or that was all.
+    next_look: int | None = None
 
     @property
     def excludes_one(self) -> bool:
@@ -105,26 +93,27 @@ class Speedup:
     @property
     def is_suggested(self) -> bool:
         """Whether the interval of this one configuration says what the family does not support."""
-        return self.excludes_one and self.judgement == "no measurable difference"
+        return self.excludes_one and self.finding == "too noisy to tell"
 
     @property
     def is_too_noisy(self) -> bool:
-        """Whether nothing is shown because the interval is wide.
+        """Whether the runs do not even hint at a difference, nor show that there is none."""
+        return self.finding == "too noisy to tell" and not self.excludes_one
 
-        It is not so where the setups are about equally fast.
-        """
-        shows_nothing = self.judgement == "no measurable difference" and not self.excludes_one
-        if not shows_nothing or self.low is None or self.high is None:
-            return False
-        return self.high > EQUAL_WITHIN or self.low < 1 / EQUAL_WITHIN
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is faster, slower, or equal within the margin."""
+        return self.finding in ("faster", "slower", "equal")
 
     @property
     def finding(self) -> Finding:
         """The judgement as people read it.
 
-        Where none was seen, it tells no difference from one that could not be seen.
+        Where none was seen, it tells equal speeds from a difference that could not be seen.
         """
-        return "too noisy to tell" if self.is_too_noisy else self.judgement
+        if self.judgement != "no measurable difference":
+            return self.judgement
+        return "equal" if self.is_equal else "too noisy to tell"
 
     @property
     def noise_limit(self) -> float | None:
@@ -143,27 +132,6 @@ def describe_ratio(speedup: Speedup) -> str:
     return f"{ratio} [{speedup.low:.2f}, {speedup.high:.2f}]"
 
 
-class _Question(NamedTuple):
-    """A pair of setups of a row: which, and what the fit gives of it."""
-
-    row: int
-    pair: Pair
-    names: frozenset[str]  # of the setups, by which configurations lend each other variances
-    difference: Difference
-
-
-class _Errors(NamedTuple):
-    """The variance of a difference by its own configuration, and together with others."""
-
-    alone: VarianceEstimate
-    together: VarianceEstimate
-
-    @property
-    def widest(self) -> VarianceEstimate:
-        """The estimate that gives the wider interval."""
-        return max(self, key=lambda error: error.half_width)
-
-
 def judge_pair(first: Runs, second: Runs) -> Speedup:
     """Says how fast the second of two setups is beside the first.
 
@@ -176,6 +144,7 @@ def judge_rows(
     rows: Sequence[Sequence[Runs]],
     pairs: Sequence[Collection[Pair]] | None = None,
     session_scatter: float = SESSION_SCATTER,
+    looks: Looks = ONE_LOOK,
 ) -> list[dict[Pair, Speedup]]:
     """Says of each row how fast its setups are beside each other; all is asked at once.
 
@@ -184,123 +153,77 @@ def judge_rows(
         pairs: Those that are asked of each row, by the places of both setups; None: all, the first
             setup being the earlier one.
         session_scatter: By how much the logarithm of a machine's level scatters between sessions.
+        looks: Of a sweep that adds rounds, to be judged as it was after each of them.
     """
-    questions = []
-    for index, row in enumerate(rows):
-        fit = BlockFit(row)
-        asked = itertools.combinations(range(len(row)), 2) if pairs is None else pairs[index]
-        for first, second in asked:
-            names = frozenset((row[first].setup, row[second].setup))
-            difference = fit.compare(first, second)
-            if min(len(row[first].speeds), len(row[second].speeds)) < _LEAST_RUNS:
-                difference = difference._replace(own=UNKNOWN)
-            questions.append(_Question(index, (first, second), names, difference))
-    errors = _find_errors(questions, session_scatter**2)
-    p_values = []
-    for question, error in zip(questions, errors, strict=True):
-        p_values.append(_p_value(question.difference.value, error.together))
-    family = [p_value for p_value in p_values if p_value is not None]
-    adjusted = iter(holm(family))
+    questions = Questions(rows, pairs, session_scatter**2)
+    sequence = LookSequence(looks)
+    most_rounds = max((max(runs.numbers, default=0) for row in rows for runs in row), default=0)
+    for num_rounds in looks.rounds:
+        if num_rounds <= most_rounds:
+            sequence.look(questions.ask_first(num_rounds), num_rounds)
+    answers = questions.ask_all()
+    bases = []
+    for answer in answers:
+        place = answer.question.place
+        basis = sequence.last_answer(place) or answer
+        if looks.rounds and _most_rounds(rows, place) < looks.rounds[0]:
+            basis = answer._replace(differs=None, is_equal=None)  # its first look is to come
+        bases.append(basis)
+    p_values = sequence.adjust(bases)
+    num_family = sum(p_value.differs is not None for p_value in p_values)
     judged: list[dict[Pair, Speedup]] = [{} for _ in rows]
-    for question, error, p_value in zip(questions, errors, p_values, strict=True):
-        family_p_value = None if p_value is None else next(adjusted)
-        speedup = _describe(question.difference, error, family_p_value, len(family))
-        judged[question.row][question.pair] = speedup
+    for answer, basis, own_p_values in zip(answers, bases, p_values, strict=True):
+        place = answer.question.place
+        if sequence.is_settled(place) and _has_same_runs(answer, basis):
+            answer = answer._replace(errors=basis.errors)  # what others show since is not of it
+        speedup = _describe(answer, basis, own_p_values, looks.confidence)
+        row, pair = place
+        judged[row][pair] = replace(
+            speedup, num_family=num_family, next_look=sequence.next_look(place)
+        )
     return judged
 
 
-def _find_errors(questions: Sequence[_Question], level_variance: float) -> list[_Errors]:
-    """Returns the variance of each difference, with what other setups and configurations lend."""
-    lent: dict[frozenset[str], dict[int, VarianceEstimate]] = defaultdict(dict)
-    for question in questions:
-        if question.difference.own.degrees_of_freedom:
-            lent[question.names][question.row] = question.difference.lent
-    level = VarianceEstimate(level_variance, _KNOWN)
-    errors = []
-    for question in questions:
-        difference = question.difference
-        rows = lent[question.names]
-        others = merge_estimates([rows[row] for row in rows if row != question.row])
-        own = difference.own
-        if difference.is_between_sessions:
-            others = UNKNOWN
-        least = max(0.0, LEAST - own.degrees_of_freedom)
-        lent_by_all = merge_estimates([_lend_beside(own, difference.rest), others])
-        alone = [(_borrow(own, others, least), difference.weight)]
-        together = [(_borrow(own, lent_by_all, MOST_BORROWED), difference.weight)]
-        if difference.is_between_sessions:
-            alone.append((level, 2.0))
-            together.append((level, 2.0))
-        errors.append(_Errors(add_estimates(alone), add_estimates(together)))
-    return errors
+def _most_rounds(rows: Sequence[Sequence[Runs]], place: Place) -> int:
+    """Returns the last round of which both setups of a pair have a run."""
+    row, pair = place
+    return min(max(rows[row][setup].numbers, default=0) for setup in pair)
 
 
-def _lend_beside(own: VarianceEstimate, rest: VarianceEstimate) -> VarianceEstimate:
-    """Returns what other setups lend a pair: the less, the more they scatter than it does."""
-    lent = _at_most(rest, MOST_OF_SETUPS)
-    if rest.variance <= own.variance:
-        return lent
-    return _at_most(lent, lent.degrees_of_freedom * own.variance / rest.variance)
+def _has_same_runs(answer: Answer, basis: Answer) -> bool:
+    """Says whether a pair has had no rounds since a look."""
+    return answer.question.difference.num == basis.question.difference.num
 
 
-def _at_most(estimate: VarianceEstimate, most: float) -> VarianceEstimate:
-    """Returns an estimate of so many degrees of freedom at most."""
-    return VarianceEstimate(estimate.variance, min(estimate.degrees_of_freedom, most))
-
-
-def _borrow(own: VarianceEstimate, lent: VarianceEstimate, most: float) -> VarianceEstimate:
-    """Returns a variance with what others lend, of so many degrees of freedom at most.
-
-    It is not less than what the runs themselves show.
-    """
-    if not own.degrees_of_freedom:
-        return UNKNOWN
-    merged = merge_estimates([own, _at_most(lent, most)])
-    return VarianceEstimate(max(merged.variance, own.variance), merged.degrees_of_freedom)
-
-
-def _p_value(value: float, squared_error: VarianceEstimate) -> float | None:
-    """Returns how often chance alone gives a value as far from 0, by Student's t.
-
-    None if nothing is known of the error.
-    """
-    from scipy.special import stdtr  # scipy.stats takes half a second to import
-
-    if not squared_error.degrees_of_freedom:
-        return None
-    if abs(value) <= _ROUNDING:
-        return 1.0
-    if not squared_error.variance:
-        return 0.0
-    t = abs(value) / math.sqrt(squared_error.variance)
-    return 2 * float(stdtr(squared_error.degrees_of_freedom, -t))
-
-
-def _describe(
-    difference: Difference, errors: _Errors, adjusted: float | None, num_family: int
-) -> Speedup:
-    value = difference.value if abs(difference.value) > _ROUNDING else 0.0
+def _describe(answer: Answer, basis: Answer, p_values: PValues, confidence: float) -> Speedup:
+    """Returns a speed-up by all runs, and what may be said of it by those of the last look."""
+    difference = answer.question.difference
+    value = answer.log_ratio
     speedup = Speedup(
         ratio=math.exp(value),
         num=difference.num,
         is_paired=difference.is_paired,
         is_between_sessions=difference.is_between_sessions,
-        degrees_of_freedom=errors.together.degrees_of_freedom,
-        num_family=num_family,
+        degrees_of_freedom=answer.errors.together.degrees_of_freedom,
+        num_family=0,
     )
-    if adjusted is None:
+    if answer.differs is None:
         return speedup
-    widest = errors.widest
-    p_value = max(_p_value(value, error) or 0.0 for error in errors)
+    widest = answer.errors.widest
+    half_width = widest.half_width_at(confidence)
     speedup = replace(
         speedup,
-        low=math.exp(value - widest.half_width),
-        high=math.exp(value + widest.half_width),
+        low=math.exp(value - half_width),
+        high=math.exp(value + half_width),
         degrees_of_freedom=widest.degrees_of_freedom,
-        p_value=p_value,
-        family_p_value=max(adjusted, p_value),
+        p_value=answer.differs.largest,
         judgement="no measurable difference",
     )
-    if max(adjusted, p_value) > ALPHA or not speedup.excludes_one:
+    if p_values.differs is None or p_values.is_equal is None:
         return speedup
-    return replace(speedup, judgement="faster" if value > 0 else "slower")
+    speedup = replace(speedup, family_p_value=p_values.differs)
+    is_same_way = value * basis.log_ratio > 0
+    if p_values.differs <= ALPHA and speedup.excludes_one and is_same_way:
+        return replace(speedup, judgement="faster" if value > 0 else "slower")
+    is_equal = p_values.is_equal <= ALPHA and abs(value) < LOG_MARGIN
+    return replace(speedup, is_equal=is_equal)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tfbench.analysis.comparison.equality import find_unequal_settings
 from tfbench.analysis.comparison.judging import judge_rows
+from tfbench.analysis.comparison.looks import ONE_LOOK, Looks
 from tfbench.records.settings import SESSION_SCATTER
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def judge_setups(
     baseline: str,
     pairs: Sequence[Sequence[SetupPair]],
     session_scatter: float = SESSION_SCATTER,
+    looks: Looks = ONE_LOOK,
 ) -> list["Row"]:
     """Returns the rows with the speed-ups of pairs of setups, judged as one family.
 
@@ -54,6 +56,7 @@ def judge_setups(
         baseline: The setup over which entries have their speed-up.
         pairs: Of each row.
         session_scatter: As of `judge_rows`.
+        looks: As of `judge_rows`.
     """
     measured = []
     places = []
@@ -61,7 +64,7 @@ def judge_setups(
         setups = list(dict.fromkeys(itertools.chain(*of_row)))
         measured.append([row.entries[setup].measured for setup in setups])
         places.append([(setups.index(first), setups.index(second)) for first, second in of_row])
-    judged = judge_rows(measured, places, session_scatter)
+    judged = judge_rows(measured, places, session_scatter, looks)
     with_speedups = []
     for row, of_row, speedups in zip(rows, pairs, judged, strict=True):
         by_setups = dict(zip(of_row, speedups.values(), strict=True))

@@ -11,6 +11,13 @@ from tfbench.analysis.comparison.failures import UNKNOWN
 from tfbench.analysis.comparison.fastest import describe_where, which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
+from tfbench.analysis.comparison.openness import (
+    Obstacle,
+    advise,
+    describe_obstacle,
+    find_obstacle,
+)
+from tfbench.analysis.comparison.questions import MARGIN
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.analysis.run.warnings import MIN_HEADROOM
 from tfbench.recipe.backend_support import title_of
@@ -20,14 +27,12 @@ from tfbench.wording import count, format_share, join_words
 _TEMPLATES: dict[Finding, str] = {
     "faster": "{setup} {verb} faster than {base}{where}: {ratio}.",
     "slower": "{setup} {verb} slower than {base}{where}: {ratio}.",
-    "no measurable difference": "{setup} and {base} show no measurable difference{where}: {ratio}.",
-    "too noisy to tell": "Inconclusive{where}: {setup} may be {open} as fast as {base}.",
+    "equal": "{setup} and {base} are equally fast within {margin}{where}: {ratio}.",
+    "too noisy to tell": "Inconclusive{where}{why}: {setup} may be {open} as fast as {base}.",
     "not judged": "{setup} {verb} not judged{where} ({num}): {ratio}.",
 }
-_UNKNOWN = "Inconclusive{where}: the runs vary too much to compare {setup} with {base}."
+_UNKNOWN = "Inconclusive{where}{why}: the runs vary too much to compare {setup} with {base}."
 _UNKNOWN_ABOVE = 10.0  # times the low end of what may be: a range that tells nothing
-_MORE_RUNS = "Try more rounds (--repeats) or longer runs (--seconds)."
-_ONE_SESSION = "To compare setups without drift, measure them together: tfbench sweep --setup."
 # setups beside the baseline; of more only those have a sentence of which something is not known
 _NUM_DESCRIBED = 2
 _NUM_FAILED = 4  # reasons of failures that have a sentence; the table marks all
@@ -109,8 +114,6 @@ def _by_chance(comparison: Comparison) -> str:
         limit = format_share(noisiest.speedup.noise_limit or 0.0)
         where = _where([noisiest], comparison) if len(judged) > 1 else ""
         sentences.append(f"Such runs do not show differences below {limit}{where}.")
-    if any(speedup.is_too_noisy for _, speedup in judged):
-        sentences.append(_MORE_RUNS)
     return " ".join(sentences)
 
 
@@ -126,15 +129,21 @@ def _of_setup(
 
     With `only_open`, nothing of a setup that is faster or slower wherever it was compared.
     """
-    hints: list[_Place] = []  # whose own interval says more than the table
-    findings: dict[Finding, list[_Place]] = {finding: [] for finding in _TEMPLATES}
-    for place in _list_speedups(comparison, setup):
-        if place.speedup.is_suggested:
-            hints.append(place)
-        else:
-            findings[place.speedup.finding].append(place)
-    unclear = [places for name, places in findings.items() if name not in ("faster", "slower")]
-    if only_open and not any([hints, *unclear]):
+    hints: dict[Obstacle, list[_Place]] = {}  # whose own interval says more than the table
+    findings: dict[tuple[Finding, Obstacle | None], list[_Place]] = {}
+    for finding in _TEMPLATES:  # in this order
+        for place in _list_speedups(comparison, setup):
+            if place.speedup.finding != finding:
+                continue
+            obstacle = None
+            if finding == "too noisy to tell":
+                obstacle = find_obstacle(comparison, place.row, setup)
+            if obstacle and place.speedup.is_suggested:
+                hints.setdefault(obstacle, []).append(place)
+            else:
+                findings.setdefault((finding, obstacle), []).append(place)
+    is_clear = all(finding in ("faster", "slower") for finding, _ in findings)
+    if only_open and is_clear and not hints:
         return
     # Beside one device, all others are called by a number of devices: "2 replicas".
     is_plural = scaling is not None
@@ -144,21 +153,31 @@ def _of_setup(
         "base": names[comparison.baseline],
     }
     efficiency = scaling.describe_efficiency(setup) if scaling else ""
-    for finding, places in findings.items():
-        if places:
-            where = _where(places, comparison)
-            sentence = _describe_finding(finding, places, words, where, efficiency)
-            cause = _describe_cause(places, setup) if finding == "slower" else ""
-            yield f"{sentence}{cause}"
-    if hints:
-        yield _describe_hints(hints, names[setup], _where(hints, comparison))
+    for (finding, obstacle), places in findings.items():
+        words["where"] = _where(places, comparison)
+        words["why"] = _describe_why(comparison, places, setup, obstacle)
+        sentence = _describe_finding(finding, places, words, efficiency)
+        cause = _describe_cause(places, setup) if finding == "slower" else ""
+        yield f"{sentence}{cause}"
+    for obstacle, places in hints.items():
+        why = _describe_why(comparison, places, setup, obstacle)
+        yield _describe_hints(places, names[setup], _where(places, comparison), why)
+
+
+def _describe_why(
+    comparison: Comparison, places: Sequence[_Place], setup: str, obstacle: Obstacle | None
+) -> str:
+    """Returns why something is open, after a blank; "" where it is not."""
+    if obstacle is None:
+        return ""
+    why = describe_obstacle(comparison, [row for row, _ in places], setup, obstacle)
+    return f" {why}" if why else ""
 
 
 def _describe_finding(
     finding: Finding,
     places: Sequence[_Place],
     words: Mapping[str, str],
-    where: str,
     efficiency: str,
 ) -> str:
     """Returns the sentence of a finding at some configurations.
@@ -166,8 +185,7 @@ def _describe_finding(
     Args:
         finding: Any but a hint.
         places: The configurations, and the speed-ups there.
-        words: Of the templates: setup, verb and base.
-        where: The configurations in words.
+        words: Of the templates: setup, verb, base, where and why.
         efficiency: Of a setup of several devices, in words.
     """
     speedups = [speedup for _, speedup in places]
@@ -181,20 +199,23 @@ def _describe_finding(
         ratio += " (between sessions)"
     return template.format(
         **words,
-        where=where,
         ratio=ratio,
+        margin=MARGIN,
         num="one run" if all(speedup.num == 1 for speedup in speedups) else "too few runs",
         open=f"{low:.2f}x to {high:.2f}x",
     )
 
 
-def _describe_hints(hints: Sequence[_Place], name: str, where: str) -> str:
+def _describe_hints(hints: Sequence[_Place], name: str, where: str, why: str) -> str:
     speedups = [speedup for _, speedup in hints]
     num_family = max(speedup.num_family for speedup in speedups)
     ratios = _ratios(speedups)
     if all(speedup.is_between_sessions for speedup in speedups):
         ratios += " (between sessions)"
-    return f"{name} may differ{where}: {ratios}, not significant among {num_family} comparisons."
+    if not num_family:
+        return f"{name} may differ{where}: {ratios}, after too few runs to judge."
+    among = f"not significant among {count(num_family, 'comparison')}"
+    return f"{name} may differ{where}: {ratios}, {among}{why}."
 
 
 def _describe_cause(places: Sequence[_Place], setup: str) -> str:
@@ -216,15 +237,20 @@ def _describe_cause(places: Sequence[_Place], setup: str) -> str:
 def _advice(comparison: Comparison) -> Iterator[str]:
     """Yields what would tell more, where something is open that no planned run is going to tell."""
     entries = comparison.all_entries()
-    speedups = [entry.speedup for entry in entries if entry.speedup]
     is_going_on = any(entry.outcome in UNKNOWN for entry in entries)
     if is_going_on or spans_machines(comparison):
         return
-    if any(speedup.is_between_sessions for speedup in speedups):
-        yield _ONE_SESSION
-    elif any(speedup.is_too_noisy or speedup.is_suggested for speedup in speedups):
-        yield _MORE_RUNS
-    elif any(speedup.judgement == "not judged" for speedup in speedups):
+    obstacles = set[Obstacle]()
+    for row in comparison.rows:
+        for setup, entry in row.entries.items():
+            if entry.speedup and entry.speedup.is_between_sessions:
+                obstacles.add("sessions")
+            elif entry.speedup and entry.speedup.finding == "too noisy to tell":
+                obstacles.add(find_obstacle(comparison, row, setup))
+    advice = advise(comparison, obstacles)
+    if advice:
+        yield advice
+    elif any(entry.speedup and entry.speedup.judgement == "not judged" for entry in entries):
         yield "Try --repeats 3."
 
 
@@ -294,6 +320,9 @@ def find_caveats(comparison: Comparison) -> Iterator[str]:
             " to the next, which more rounds do not show."
         )
     yield from machine_caveats(comparison)
+    lengths = {run.length for run in comparison.runs}
+    if len(lengths) > 1:
+        yield f"Runs of different lengths count alike: {join_words(sorted(lengths))}."
     num_left_out = sum(len(entry.left_out) for entry in comparison.all_entries())
     if num_left_out:
         yield (

@@ -15,6 +15,7 @@ from tfbench.analysis.run.spans import (
     trend_deviations,
 )
 from tfbench.records.energy import GpuState
+from tfbench.tags import SWEEP_TAG
 from tfbench.wording import count, format_share
 
 # share of the machine's cores: what a training that uses all of them then loses of its speed
@@ -237,6 +238,8 @@ def _only_warmup(run: RunView) -> Iterator[Values]:
     "Train longer ({longer}).",
 )
 def _few_spans(run: RunView) -> Iterator[Values]:
+    if SWEEP_TAG in run.result.request.tags:
+        return  # whose runs show together how much the speed varies
     if 0 < len(run.steady) < MIN_SPANS:
         yield {
             "spans": count(len(run.steady), "timing"),

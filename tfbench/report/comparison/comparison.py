@@ -16,7 +16,14 @@ from tfbench.records.sweep import format_value
 from tfbench.report.comparison.machines import machines_document, machines_section
 from tfbench.report.comparison.references import reference_section, references_document
 from tfbench.report.comparison.scaling import scaling_document, scaling_section
-from tfbench.report.comparison.speeds import legend, short_key, speed_text, speedup_text
+from tfbench.report.comparison.speeds import (
+    legend,
+    round_cells,
+    round_columns,
+    short_key,
+    speed_text,
+    speedup_text,
+)
 from tfbench.report.document import to_document
 from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table, short_warnings, warnings_section
@@ -27,37 +34,49 @@ _BAR = 40
 _WIDEST = 10
 _MAX_WARNINGS = 2  # kinds on a screen
 _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand above their columns
+_NAMED_BESIDE_ROUNDS = 32  # the same where there is a column of rounds
 
 
-def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table:
+def comparison_table(
+    comparison: Comparison, notes: Sequence[str] = (), *, is_live: bool = False
+) -> Table:
     """Returns a row for each configuration.
 
-    It has the speed of each setup, and how that compares with the baseline's.
+    It has the speed of each setup, and how that compares with the baseline's; of a sweep that adds
+    rounds, how many there are.
 
     Setups whose names are long, and more than two, have letters, which the first note explains.
+
+    Args:
+        comparison: What is shown.
+        notes: Stand below the table.
+        is_live: Whether it is of a sweep that goes on: says what is decided, and may hide the
+            figures that do not fit, rather than stack them.
     """
     setups, names, letters = _name_setups(comparison)
+    more_rank = len(setups) if is_live else 0
+    rounds = round_columns(comparison, is_live=is_live)
     columns = _key_columns(comparison)
-    columns.append(Column("num_parameters", "parameters", "{:,}".format, rank=3))
-    for setup in setups:
+    sizes = {row.num_parameters for row in comparison.rows} - {None}
+    if len(sizes) > 1 or not rounds:
+        columns.append(Column("num_parameters", "parameters", "{:,}".format, rank=3 + more_rank))
+    for place, setup in enumerate(setups):
         name = names[setup]
         is_one_of_several = len(setups) > 2 and setup != comparison.baseline
-        speed = Column(
-            f"speed {setup}",
-            name,
-            rank=2 if is_one_of_several else 0,
-            hidden_as=f"speed of {name}",
-        )
+        speed_rank, ratio_rank = _ranks(place, len(setups), is_live=is_live)
+        speed = Column(f"speed {setup}", name, rank=speed_rank, hidden_as=f"speed of {name}")
         columns.append(speed)
         if setup != comparison.baseline:
             title = f"{name} vs {names[setups[0]]}" if is_one_of_several else "speed-up"
-            columns.append(Column(f"ratio {setup}", title))
+            columns.append(Column(f"ratio {setup}", title, rank=ratio_rank))
         if has_energy(comparison):
-            columns.append(Column(f"energy {setup}", "samples/J", rank=1))
+            columns.append(Column(f"energy {setup}", "samples/J", rank=1 + more_rank))
+    columns += rounds
     rows = []
     for row in comparison.rows:
         values = _configuration_of(row)
         values["num_parameters"] = row.num_parameters
+        values |= round_cells(row.entries.values(), row.speedups.values())
         for setup, entry in row.entries.items():
             values |= {
                 f"speed {setup}": speed_text(entry),
@@ -66,6 +85,18 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
             }
         rows.append(values)
     return Table("samples/s of every configuration", tuple(columns), rows, (*letters, *notes))
+
+
+def _ranks(place: int, num_setups: int, *, is_live: bool) -> tuple[int, int]:
+    """Returns the ranks of the columns of a setup: of its speed, and of its speed-up.
+
+    Of a sweep that goes on, the first speed-up is hidden last, and the baseline's speed before it.
+    """
+    if not is_live:
+        return (2 if place and num_setups > 2 else 0), 0
+    if not place:
+        return 2, 0
+    return 2 + num_setups, 1 if place == 1 else 1 + place
 
 
 def _key_columns(comparison: Comparison) -> list[Column]:
@@ -111,7 +142,8 @@ def _name_setups(comparison: Comparison) -> tuple[list[str], dict[str, str], lis
     """
     others = [setup for setup in comparison.setups if setup != comparison.baseline]
     setups = [comparison.baseline, *others]
-    if not others[1:] and sum(map(len, setups)) <= _NAMED_CHARACTERS:
+    most = _NAMED_BESIDE_ROUNDS if comparison.looks.rounds else _NAMED_CHARACTERS
+    if not others[1:] and sum(map(len, setups)) <= most:
         return setups, {setup: setup for setup in setups}, []
     names = dict(zip(setups, _letters(), strict=False))
     meanings = [f"{names[setup]} = {setup}" for setup in setups]
@@ -169,10 +201,11 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
 
     It has the keys of the configuration, and the raw figures.
 
-    "samples_per_second" is the geometric mean over the runs. From "low" to "high" is its interval
-    by these runs; runs of several sessions have none. So for "speedup", which is over the baseline,
-    with the interval of the ratio. None: there is none, and "status" and "reason" say
-    why, if something went wrong.
+    "samples_per_second" is the geometric mean over the runs, of "num_sessions" sessions. From "low"
+    to "high" is its interval by these runs; runs of several sessions have none. So for "speedup",
+    which is over the baseline, with the interval of the ratio: "decided" if it is faster, slower,
+    or "equal" within the margin. "rounds" counts those with a run. None: there is none, and
+    "status" and "reason" say why, if something went wrong.
     """
     rows = []
     for row in comparison.rows:
@@ -189,10 +222,14 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
                 "low": getattr(entry.interval, "low", None),
                 "high": getattr(entry.interval, "high", None),
                 "num_runs": len(entry.runs),
+                "num_sessions": entry.num_sessions,
+                "rounds": entry.rounds,
                 "speedup": getattr(entry.speedup, "ratio", None),
                 "speedup_low": getattr(entry.speedup, "low", None),
                 "speedup_high": getattr(entry.speedup, "high", None),
+                "decided": getattr(entry.speedup, "is_decided", None),
                 "judgement": getattr(entry.speedup, "judgement", None),
+                "equal": getattr(entry.speedup, "is_equal", None),
                 "too_noisy": getattr(entry.speedup, "is_too_noisy", None),
                 "suggested": getattr(entry.speedup, "is_suggested", None),
                 "between_sessions": getattr(entry.speedup, "is_between_sessions", None),
@@ -257,6 +294,7 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
         "status": status,
         "reason": reason,
         "samples_per_second": entry.speed,
+        "decided": entry.speedup.is_decided if entry.speedup else None,
         "runs": runs,
         "samples_per_joule": samples_per_joule(entry),
         "energy_parts": list(energy_parts(entry)),
@@ -304,12 +342,10 @@ def comparison_sections(
     if published and not is_full and not any(match.pairs for match in matches):
         caveats += published.sentences
         published = None
-    entries = comparison.all_entries()
-    has_signs = any(entry.speedup for entry in entries)
-    signs = [legend(comparison, is_full=is_full)] if has_signs else []
+    signs = _explain_signs(comparison, is_full=is_full)
     sections = [Section("Verdict", tuple(f"- {text}" for text in verdict) or (NO_VERDICT,))]
     if scaling:
-        sections.append(scaling_section(scaling, *signs))
+        sections.append(scaling_section(scaling, comparison, signs))
     else:
         sections += _speed_sections(comparison, signs, is_full=is_full)
     if caveats:
@@ -325,6 +361,25 @@ def comparison_sections(
     if not listed and comparison.runs:
         listed.append("None of the runs has one.")
     return [*sections, warnings_section(listed)]
+
+
+def live_table(comparison: Comparison) -> Table:
+    """Returns the table of a sweep that goes on: what it will be in the end, and what is decided.
+
+    Its rows say as "is_open" whether anything of them is undecided.
+    """
+    signs = _explain_signs(comparison, is_full=False)
+    scaling = find_scaling(comparison)
+    if scaling is None:
+        return comparison_table(comparison, signs, is_live=True)
+    (table,) = scaling_section(scaling, comparison, signs, is_live=True).tables
+    return table
+
+
+def _explain_signs(comparison: Comparison, *, is_full: bool) -> list[str]:
+    """Returns the legend, where there are speed-ups."""
+    has_signs = any(entry.speedup for entry in comparison.all_entries())
+    return [legend(comparison, is_full=is_full)] if has_signs else []
 
 
 def _speed_sections(

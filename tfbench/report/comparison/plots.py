@@ -3,11 +3,11 @@
 import dataclasses
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.brief import name_setups
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.equality import Settings
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.records.sweep import BATCH_KEY, describe_configuration
@@ -71,22 +71,27 @@ def comparison_plots(comparison: Comparison, finding: str = "") -> tuple[Plot, .
 
 
 def _speeds(comparison: Comparison, layout: Layout, finding: str) -> Plot:
-    def point(x: float, entry: Entry) -> Point | None:
+    def point(x: float, row: Row, setup: str) -> Point | None:
+        entry = row.entries[setup]
         if not entry.speed:
             return None
-        if entry.interval is None:
-            return Point(x, entry.speed)
-        return Point(x, entry.speed, entry.interval.low, entry.interval.high)
+        low = entry.interval.low if entry.interval else None
+        high = entry.interval.high if entry.interval else None
+        return Point(x, entry.speed, low, high, row.is_undecided(setup))
 
+    panels = _panels(comparison, layout, point)
     has_intervals = any(entry.interval for entry in comparison.all_entries())
     intervals = ", with 95 % intervals" if has_intervals else ""
     return Plot(
         name="samples_per_second.png",
-        title=f"Training speed by {layout.x_label}{intervals}\n{_subject(comparison)}",
+        title=(
+            f"Training speed by {layout.x_label}{intervals}{_explain_open(panels)}"
+            f"\n{_subject(comparison)}"
+        ),
         finding=finding,
         x_label=layout.x_label,
         y_label="samples/s (higher is faster)",
-        panels=_panels(comparison, layout, point),
+        panels=panels,
         scale="logarithmic",
         is_swept=True,
     )
@@ -95,26 +100,29 @@ def _speeds(comparison: Comparison, layout: Layout, finding: str) -> Plot:
 def _speedups(comparison: Comparison, speeds: Plot, layout: Layout) -> Plot:
     """Returns the plot of speeds with ratios in their place."""
 
-    def point(x: float, entry: Entry) -> Point | None:
-        speedup = entry.speedup
-        return Point(x, speedup.ratio, speedup.low, speedup.high) if speedup else None
+    def point(x: float, row: Row, setup: str) -> Point | None:
+        speedup = row.entries[setup].speedup
+        if speedup is None:
+            return None
+        return Point(x, speedup.ratio, speedup.low, speedup.high, not speedup.is_decided)
 
+    panels = _panels(comparison, layout, point)
     baseline = name_setups(comparison.setups)[comparison.baseline]
     return dataclasses.replace(
         speeds,
         name="speedup.png",
         title=(
             f"Speed-up over {baseline} by {layout.x_label}, with 95 %"
-            f" intervals\n{_subject(comparison)}"
+            f" intervals{_explain_open(panels)}\n{_subject(comparison)}"
         ),
         y_label="speed-up (above 1 is faster)",
-        panels=_panels(comparison, layout, point),
+        panels=panels,
         level=(1.0, f"{baseline} (baseline)"),
     )
 
 
 def _panels(
-    comparison: Comparison, layout: Layout, point_of: Callable[[float, Entry], Point | None]
+    comparison: Comparison, layout: Layout, point_of: Callable[[float, Row, str], Point | None]
 ) -> tuple[Panel, ...]:
     """Returns one panel per network, with one line per setup.
 
@@ -125,7 +133,7 @@ def _panels(
     for panel in layout.panels:
         lines = []
         for setup in comparison.setups:
-            points = [point_of(x, row.entries[setup]) for x, row in panel.points]
+            points = [point_of(x, row, setup) for x, row in panel.points]
             lines.append(PlotLine(names[setup], tuple(point for point in points if point)))
         if any(line.points for line in lines):
             panels.append(Panel(panel.title, tuple(lines)))
@@ -139,9 +147,13 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
     """
     noun = "replica" if scaling.has_replicas else "device"
     most = max(point.num_devices for point in scaling.points)
+    (row,) = comparison.rows
     lines = []
     for mode in scaling.modes:
-        points = [Point(point.num_devices, *point.speedup) for point in scaling.line(mode)]
+        points = []
+        for point in scaling.line(mode):
+            is_open = row.is_undecided(point.entry.setup)
+            points.append(Point(point.num_devices, *point.speedup, is_open))
         lines.append(PlotLine(f"{mode} parallel", tuple(points)))
     kind = ""
     if scaling.shares_cores:
@@ -149,19 +161,29 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
     else:
         ends = (Point(1, 1), Point(most, most))
         lines.append(PlotLine("ideal: as many times the speed", ends, is_reference=True))
+    panels = (Panel("", tuple(lines)),)
     return Plot(
         name="scaling.png",
         title=(
-            f"Speed-up over one {noun} by number of {noun}s, with 95 % intervals\n"
+            f"Speed-up over one {noun} by number of {noun}s, with 95 % intervals"
+            f"{_explain_open(panels)}\n"
             f"{scaling_title(scaling.kind, scaling.batch_size)}{kind}\n{_subject(comparison)}"
         ),
         finding=finding,
         x_label=f"{noun}s",
         y_label=f"speed-up over one {noun} (higher is faster)",
-        panels=(Panel("", tuple(lines)),),
+        panels=panels,
         level=(1.0, f"one {noun}"),
         scale="from zero",
     )
+
+
+def _explain_open(panels: Iterable[Panel]) -> str:
+    for panel in panels:
+        for line in panel.series:
+            if any(point.is_open for point in line.points):
+                return "; hollow: undecided"
+    return ""
 
 
 def _subject(comparison: Comparison) -> str:

@@ -1,13 +1,22 @@
 """How training scales, as text and JSON."""
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any, Literal
 
+from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.scaling import Scaling
-from tfbench.report.comparison.speeds import speed_text, speedup_text
+from tfbench.report.comparison.speeds import (
+    round_cells,
+    round_columns,
+    speed_text,
+    speedup_text,
+)
 from tfbench.report.document import to_document
 from tfbench.report.formats import format_percent
 from tfbench.report.table import Column, Section, Table
 
+_LIVE_RANKS = {"efficiency": 2, "speed": 1}
 _OF_ENTRY = ("step_seconds", "transfer_share", "input_share")
 
 
@@ -20,9 +29,18 @@ def scaling_title(kind: Literal["strong", "weak"], batch_size: int) -> str:
     return f"{kind.title()} scaling: {batch_size:,} samples per step {where}"
 
 
-def scaling_section(scaling: Scaling, *notes: str) -> Section:
-    """Returns a row for each number of devices and mode; what is known of none has no column."""
-    columns = (
+def scaling_section(
+    scaling: Scaling, comparison: Comparison, notes: Sequence[str] = (), *, is_live: bool = False
+) -> Section:
+    """Returns a row for each number of devices and mode; what is known of none has no column.
+
+    Args:
+        scaling: What is shown.
+        comparison: That it is of.
+        notes: Stand below the table.
+        is_live: As of `comparison_table`; details come in the end.
+    """
+    columns = [
         Column("num_devices", "replicas" if scaling.has_replicas else "devices"),
         Column("mode", "mode", align="left"),
         Column("per_replica_batch_size", "batch/replica", "{:,}".format, rank=4),
@@ -42,11 +60,24 @@ def scaling_section(scaling: Scaling, *notes: str) -> Section:
             "transfer_share", "communication", format_percent, rank=5, meaning="share of a step"
         ),
         Column("input_share", "input", format_percent, rank=7, meaning="share of a step"),
-    )
+    ]
+    if is_live:
+        columns = [
+            dataclasses.replace(column, rank=_LIVE_RANKS.get(column.key, 0))
+            for column in columns
+            if not column.rank
+        ]
+    columns += round_columns(comparison, is_live=is_live)
+    (configuration,) = comparison.rows
     rows = []
     for point in scaling.points:
         row = {column.key: getattr(point, column.key, None) for column in columns}
         row |= {name: getattr(point.entry, name) for name in _OF_ENTRY}
+        of_setup = []
+        for pair, speedup in configuration.speedups.items():
+            if point.entry.setup in pair:
+                of_setup.append(speedup)
+        row |= round_cells([point.entry], of_setup)
         row |= {
             "mode": None if scaling.has_replicas else point.mode,
             "speed": speed_text(point.entry),

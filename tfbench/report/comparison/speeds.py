@@ -1,16 +1,21 @@
 """Speeds and speed-ups in words and figures, the same wherever they are shown."""
 
+from collections.abc import Collection, Iterable
+from typing import Any
+
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.intervals import Interval
 from tfbench.analysis.comparison.judging import Speedup, describe_ratio
+from tfbench.analysis.comparison.questions import MARGIN
 from tfbench.records.sweep import BATCH_KEY
 from tfbench.report.formats import format_speed
+from tfbench.report.table import Column
 from tfbench.wording import format_share
 
 MARKS = {
     "faster": "+",
     "slower": "-",
-    "no measurable difference": "=",
+    "equal": "=",
     "too noisy to tell": "!",
     "suggested": "~",
     "not judged": "?",
@@ -18,6 +23,7 @@ MARKS = {
 }
 _BETWEEN_SESSIONS = MARKS["between sessions"]
 _WORDS = {
+    "equal": f"equal within {MARGIN}",
     "too noisy to tell": "inconclusive",
     "suggested": "hint",
     "not judged": "not judged (too few runs)",
@@ -86,6 +92,48 @@ def speedup_text(entry: Entry) -> str:
 def mark(speedup: Speedup) -> str:
     """Returns the sign that stands for what may be said of a speed-up."""
     return MARKS["suggested" if speedup.is_suggested else speedup.finding]
+
+
+def round_columns(comparison: Comparison, *, is_live: bool) -> list[Column]:
+    """Returns the columns of rounds, and of what they decide while a sweep goes on.
+
+    Comparisons of other runs have none.
+    """
+    adds_rounds = bool(comparison.looks.rounds)
+    columns = []
+    if adds_rounds or is_live:
+        columns.append(Column("rounds", "rounds", rank=0 if is_live else 3))
+    if adds_rounds and is_live:
+        columns.append(Column("decided", "decided"))
+    return columns
+
+
+def round_cells(entries: Iterable[Entry], speedups: Collection[Speedup]) -> dict[str, Any]:
+    """Returns the texts of those columns, and as "is_open" whether anything is undecided.
+
+    Args:
+        entries: Of the table's row.
+        speedups: Of all pairs of setups that the row tells of.
+    """
+    numbers = {len(entry.runs) for entry in entries if entry.runs}
+    rounds = [str(number) for number in sorted(numbers)]
+    return {
+        "rounds": " to ".join([*rounds[:1], *rounds[1:][-1:]]),
+        "decided": _decided_text(speedups),
+        "is_open": not all(speedup.is_decided for speedup in speedups),
+    }
+
+
+def _decided_text(speedups: Collection[Speedup]) -> str:
+    """Returns "yes", "2 of 3", "not yet", or "no" where no more rounds are made."""
+    if not speedups:
+        return ""
+    num_decided = sum(speedup.is_decided for speedup in speedups)
+    if num_decided == len(speedups):
+        return "yes"
+    if num_decided:
+        return f"{num_decided} of {len(speedups)}"
+    return "not yet" if any(speedup.next_look for speedup in speedups) else "no"
 
 
 def short_key(key: str) -> str:

@@ -1,5 +1,6 @@
 """What `tfbench sweep` shows: its plan, its progress, how it ended."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,6 @@ from tfbench.records.sweep import (
     estimate_seconds,
     format_value,
     list_configurations,
-    list_planned_runs,
 )
 from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.comparison.speeds import short_key
@@ -26,43 +26,63 @@ _ONE_SETUP = (
     "There is only one setup, so nothing is compared. Give --setup once for each strategy, device"
     " and backend."
 )
-# of steady steps in a run, below which the spread of processes is mostly that of too short a look
-_TASTE_SECONDS = 2.0
 
 
-def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
+def plan_lines(plan: SweepPlan, num_left: int, num_most_left: int, width: int) -> list[str]:
     """Returns what is about to be measured, and about how long it will take.
 
     Args:
         plan: Of the sweep.
-        num_left: Runs that are to be made.
+        num_left: Runs that are to be made in any case.
+        num_most_left: Runs that are to be made if no comparison is decided before the last round.
         width: Characters of a line.
     """
-    total = len(list_planned_runs(plan))
-    factors = [
-        count(len(list_configurations(plan)), "configuration"),
-        count(len(plan.setups), "setup"),
-        count(plan.num_rounds, "round"),
-    ]
-    left = f", {num_left} left" if num_left < total else ""
+    num_configurations = len(list_configurations(plan))
+    num_cells = num_configurations * len(plan.setups)
+    num_runs = num_cells * plan.fewest_rounds
+    rounds = count(plan.fewest_rounds, "round")
+    total = count(num_runs, "run")
+    if plan.adds_rounds:
+        rounds = f"{plan.fewest_rounds} to {count(plan.num_rounds, 'round')}"
+        total = f"{num_runs} to {count(num_cells * plan.num_rounds, 'run')}"
+    factors = [count(num_configurations, "configuration"), count(len(plan.setups), "setup"), rounds]
+    runs = f"{' x '.join(factors)} = {total}"
+    is_new = num_left == num_runs
+    if not is_new:
+        numbers = dict.fromkeys([num_left, num_most_left])
+        runs += f", {' to '.join(map(str, numbers))} left"
     varied = [
         ("vary", f"{variation.key} = {', '.join(map(format_value, variation.values))}")
         for variation in plan.variations
     ]
     refinement = ""
     if plan.refinement:
-        refinement = f"up to {plan.refinement.most} values where the faster setup changes"
+        refinement = f"up to {count(plan.refinement.most, 'value')} where the faster setup changes"
     pairs = [
         *varied,
         ("refine", refinement),
         ("scaling", _describe_scaling(plan)),
         *(("setup", setup.label) for setup in plan.setups),
-        ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
-        ("time", f"about {format_guess(num_left * estimate_seconds(plan))}"),
-        ("note", _ONE_SETUP if len(plan.setups) == 1 and num_left == total else ""),
+        ("runs", runs),
+        ("time", _describe_time(plan, num_left, num_most_left)),
+        ("note", _ONE_SETUP if len(plan.setups) == 1 and is_new else ""),
     ]
     title = f"Sweep {plan.sweep_id} of {plan.recipe_name}"
     return text([Section(title, tables=(facts(pairs),))], width)
+
+
+def _describe_time(plan: SweepPlan, num_left: int, num_most_left: int) -> str:
+    """Returns about how long some to most runs take; "" of none."""
+    if not num_left:
+        return ""
+    seconds = estimate_seconds(plan)
+    budget = plan.time_budget_seconds or math.inf
+    fewest, most = (min(num * seconds, budget) for num in (num_left, num_most_left))
+    times = dict.fromkeys([format_guess(fewest), format_guess(most)])
+    text = f"about {' to '.join(times)}"
+    if most == budget:
+        return f"{text}, when the time budget ends"
+    return f"{text}, until every comparison is decided" if num_most_left > num_left else text
 
 
 def _describe_scaling(plan: SweepPlan) -> str:
@@ -72,22 +92,6 @@ def _describe_scaling(plan: SweepPlan) -> str:
     if plan.scaling_modes:
         return scaling_title("strong", plan.tables["training"]["global_batch_size"])
     return ""
-
-
-def short_run_notice(plan: SweepPlan) -> list[Section]:
-    """Returns what a sweep of very short runs is good for.
-
-    Nothing for others, nor for `tfbench scale`.
-    """
-    seconds = plan.tables.get("measurement", {}).get("seconds")
-    if seconds is None or seconds >= _TASTE_SECONDS or plan.scaling_modes:
-        return []
-    longer = f"--repeats {max(2 * plan.num_rounds, 3)} --seconds 5"
-    notice = (
-        f"Quick look only ({seconds:g} s per run). Before you decide, repeat the command with"
-        f" {longer}."
-    )
-    return [Section(notice)]
 
 
 def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
