@@ -43,7 +43,7 @@ def describe_obstacle(
         fewest = f"{min(nums)} to " if min(nums) < max(nums) else ""
         made = f"after {fewest}{count(max(nums), 'run')} each"
         most = max(comparison.looks.rounds, default=0)
-        return f"{made}, which {most} would not decide," if max(nums) < most else made
+        return f"{made} ({most} would not decide it)" if max(nums) < most else made
     return ""
 
 
