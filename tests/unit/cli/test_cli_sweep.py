@@ -75,7 +75,7 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: MakeRuns) -
     done = tfbench("sweep", "--quick")
     assert done.exit_code == 0
     recipes = [request.recipe for request in runs.requests]
-    assert len(recipes) == 8
+    assert len(recipes) == 12
     assert {(recipe.measurement.seconds, recipe.measurement.checks) for recipe in recipes} == {
         (0.5, False)
     }
