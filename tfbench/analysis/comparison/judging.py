@@ -155,7 +155,7 @@ def judge_rows(
         session_scatter: By how much the logarithm of a machine's level scatters between sessions.
         looks: Of a sweep that adds rounds, to be judged as it was after each of them.
     """
-    questions = Questions(rows, pairs, session_scatter**2)
+    questions = Questions(rows, pairs, session_scatter**2, adds_rounds=bool(looks.rounds))
     sequence = LookSequence(looks)
     most_rounds = max((max(runs.numbers, default=0) for row in rows for runs in row), default=0)
     for num_rounds in looks.rounds:

@@ -95,6 +95,7 @@ class Questions:
         rows: As of `judge_rows`.
         pairs: As of `judge_rows`.
         level_variance: Of the logarithm of a machine's level, between sessions.
+        adds_rounds: Whether rounds are added until all is decided.
     """
 
     def __init__(
@@ -102,6 +103,8 @@ class Questions:
         rows: Sequence[Sequence[Runs]],
         pairs: Sequence[Collection[Pair]] | None,
         level_variance: float,
+        *,
+        adds_rounds: bool = False,
     ) -> None:
         self._rows = rows
         self._pairs: list[list[Pair]] = []
@@ -109,6 +112,7 @@ class Questions:
             asked = itertools.combinations(range(len(row)), 2) if pairs is None else pairs[index]
             self._pairs.append(list(asked))
         self._level_variance = level_variance
+        self._adds_rounds = adds_rounds
         self._fitted: dict[int, tuple[Sequence[Runs], list[Question]]] = {}
 
     def ask_all(self) -> list[Answer]:
@@ -131,7 +135,7 @@ class Questions:
             if index not in self._fitted or self._fitted[index][0] != row:
                 self._fitted[index] = (row, self._fit(index, row))
             questions += self._fitted[index][1]
-        errors = _find_errors(questions, self._level_variance)
+        errors = _find_errors(questions, self._level_variance, adds_rounds=self._adds_rounds)
         return [_answer(*both) for both in zip(questions, errors, strict=True)]
 
     def _fit(self, index: int, row: Sequence[Runs]) -> list[Question]:
@@ -178,8 +182,15 @@ def _correct(
     return corrected
 
 
-def _find_errors(questions: Sequence[Question], level_variance: float) -> list[Errors]:
-    """Returns the variance of each difference, with what other setups and configurations lend."""
+def _find_errors(
+    questions: Sequence[Question], level_variance: float, *, adds_rounds: bool
+) -> list[Errors]:
+    """Returns the variance of each difference, with what other setups and configurations lend.
+
+    Where rounds are added, they lend the less the more a pair shows itself: otherwise a noisy
+    configuration would keep a quiet one open. Of a fixed number, some of which are disturbed, less
+    would be found so.
+    """
     lent: dict[frozenset[str], dict[int, VarianceEstimate]] = defaultdict(dict)
     for question in questions:
         if question.difference.own.degrees_of_freedom:
@@ -196,8 +207,9 @@ def _find_errors(questions: Sequence[Question], level_variance: float) -> list[E
         least = max(0.0, LEAST - own.degrees_of_freedom)
         lent_by_all = merge_estimates([_lend_beside(own, difference.rest), others])
         alone = [(_borrow(own, others, least), difference.weight)]
-        # The more a pair shows itself, the less others tell of it.
-        most = max(0.0, MOST_BORROWED - max(0.0, own.degrees_of_freedom - _FEW))
+        most = MOST_BORROWED
+        if adds_rounds:
+            most = max(0.0, most - max(0.0, own.degrees_of_freedom - _FEW))
         together = [(_borrow(own, lent_by_all, most), difference.weight)]
         if difference.is_between_sessions:
             alone.append((level, 2.0))
