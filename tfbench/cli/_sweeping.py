@@ -162,7 +162,7 @@ def _make_on_ray(
     from tfbench.runs.recovery import recover
     from tfbench.store.sweep_log import read_sweep
     from tfbench.sweeps import ray_engine
-    from tfbench.sweeps.sweep import compare_and_track
+    from tfbench.sweeps.show_in_mlflow import compare_and_track
     from tfbench.wording import count
 
     store = measuring.store
@@ -232,12 +232,8 @@ def _show_swept(
             why = "interrupted"
         else:
             why = "no machine has made them" if ray else "the time budget is used up"
-        lines += [
-            "",
-            f"{end.num_left} of {end.num_planned} runs were not made: {why}.",
-            "This makes them:",
-            f"  {store.command('sweep', '--resume', plan.sweep_id, *where)}",
-        ]
+        lines += ["", f"Ended early: {why}. This goes on:"]
+        lines += [f"  {store.command('sweep', '--resume', plan.sweep_id, *where)}"]
     echo_lines([*lines, "", *follow_up_commands(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
         document = made.document()

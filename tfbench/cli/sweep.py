@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tfbench.sweeps.arguments import Rounds
     from tfbench.sweeps.sweep import Planned
 
-_QUICK_SECONDS = 60.0  # three rounds on a slow machine with two cores, and more on others
+_QUICK_SECONDS = 54.0  # with what comes before and after, a minute
 # Parameters that plan a sweep.
 _PLANNING = (
     "recipe",

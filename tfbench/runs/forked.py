@@ -1,6 +1,7 @@
 """Measuring processes forked from one that has imported the framework, which takes seconds."""
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -10,7 +11,7 @@ import subprocess
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from tfbench.errors import MeasurementError, RecipeError
 from tfbench.machine import children
@@ -25,6 +26,15 @@ _STARTS = ("own", "prepared")  # "own": every run is a process of its own, as a 
 _WAIT_SECONDS = 0.1  # between looks at whether anyone still waits
 _ANSWER_BYTES = 2**12
 _ROOM = " " * 1000  # in its command line, where a measuring process writes its own
+_MOST_AT_ONCE = 4  # prepared processes: one of TensorFlow holds 200 MB
+
+
+class _Prepared(NamedTuple):
+    """A prepared process."""
+
+    pid: int
+    link: socket.socket
+    end: Callable[[], object]  # ends it; what it has forked goes on
 
 
 class Forker:
@@ -33,7 +43,8 @@ class Forker:
     There is one per backend and, for users' networks, one that imports everything.
 
     What a process decides at its start (where memory lies, the seed of hashes) is the same for all
-    setups of a round, and differs between rounds.
+    setups of a round, and differs between rounds. The processes of several rounds are started at
+    once, one per core, since an import keeps only one core busy. They wait without computing.
 
     Raises:
         RecipeError: TFBENCH_START is neither "own" nor "prepared".
@@ -48,7 +59,8 @@ class Forker:
         self.shown_reasons: set[str] = set()  # why runs are not forked
         self._turn: object = None
         self._links: dict[tuple[str, bool], socket.socket | None] = {}
-        self._ends: dict[tuple[str, bool], Callable[[], object]] = {}
+        self._used: dict[tuple[str, bool], _Prepared] = {}  # in this round
+        self._spare: dict[tuple[str, bool], list[_Prepared]] = {}  # for the rounds to come
 
     def prepare(
         self, request: RunRequest, settings: Mapping[str, str | None], is_over: Callable[[], object]
@@ -68,9 +80,11 @@ class Forker:
         """
         recipe = request.recipe
         turn = round_of(request.tags) or TRIAL_TAG in request.tags
-        if turn != self._turn:
+        if not turn:
             self.close()
-            self._turn = turn
+        elif turn != self._turn:
+            self._end_round()
+        self._turn = turn
         if not turn or self._start == "own" or recipe.distribution.strategy == "multi_worker":
             return None
         backend = recipe.training.backend
@@ -89,9 +103,15 @@ class Forker:
 
     def close(self) -> None:
         """Ends the prepared processes; what they have forked goes on."""
-        for end in self._ends.values():
-            end()
-        self._ends.clear()
+        self._end_round()
+        for prepared in itertools.chain(*self._spare.values()):
+            prepared.end()
+        self._spare.clear()
+
+    def _end_round(self) -> None:
+        for prepared in self._used.values():
+            prepared.end()
+        self._used.clear()
         self._links.clear()
 
     def _prepare(
@@ -100,29 +120,66 @@ class Forker:
         settings: Mapping[str, str | None],
         is_over: Callable[[], object],
     ) -> socket.socket | None:
-        """Starts a prepared process, and waits until it is ready; None if it fails.
+        """Returns the link to a prepared process that nothing was forked from; None if it fails.
 
-        A process of its own will then show why. One from before is ended.
+        A process of its own will then show why. One that this round used before is ended.
 
         Raises:
             MeasurementError: It hangs.
         """
-        if earlier := self._ends.get(imported):
-            earlier()
-        process, link = start_prepared(imported, settings)
-        end = weakref.finalize(self, _end_prepared, link, process)
-        self._ends[imported] = end
-        patience = Patience(process.pid)
-        while not is_readable(link, seconds=_WAIT_SECONDS):
-            if is_over():
-                return None
-            if patience.is_over:
-                end()
-                raise MeasurementError(
-                    f"the prepared process has not computed for {patience.seconds:.0f} s (hung, or"
-                    " stopped by SIGSTOP), and was killed"
-                )
-        return link if link.recv(_ANSWER_BYTES) else None
+        earlier = self._used.pop(imported, None)
+        if earlier:
+            earlier.end()
+        num_cores = len(os.sched_getaffinity(0))
+        if imported not in self._spare:
+            num_cores -= 1  # MLflow's process starts at the same time
+        num_processes = max(1, min(num_cores, _MOST_AT_ONCE))
+        if self._turn is True:  # of trials, which have one process
+            num_processes = 1
+        alive = []
+        for prepared in self._spare.pop(imported, []):
+            if is_readable(prepared.link):  # by its end
+                prepared.end()
+            else:
+                alive.append(prepared)
+        if not alive:
+            alive = self._start_several(num_processes, imported, settings, is_over)
+        if not alive:
+            return None
+        prepared = alive.pop()
+        self._spare[imported] = alive
+        self._used[imported] = prepared
+        return prepared.link
+
+    def _start_several(
+        self,
+        num_processes: int,
+        imported: tuple[str, bool],
+        settings: Mapping[str, str | None],
+        is_over: Callable[[], object],
+    ) -> list[_Prepared]:
+        """Starts prepared processes side by side, and returns those that get ready.
+
+        Raises:
+            MeasurementError: One hangs.
+        """
+        started: list[_Prepared] = []
+        ready = []
+        try:
+            for _ in range(num_processes):
+                process, link = start_prepared(imported, settings)
+                end = weakref.finalize(self, _end_prepared, link, process)
+                started.append(_Prepared(process.pid, link, end))
+            for prepared in started:
+                if _is_ready(prepared, is_over):
+                    ready.append(prepared)
+                else:
+                    prepared.end()
+        except BaseException:  # also of a stop
+            for prepared in started:
+                prepared.end()
+            raise
+        return ready
 
 
 def start_prepared(
@@ -160,6 +217,24 @@ def start_prepared(
 def _end_prepared(link: socket.socket, process: "subprocess.Popen[bytes]") -> None:
     link.close()
     children.end(process)
+
+
+def _is_ready(prepared: _Prepared, is_over: Callable[[], object]) -> bool:
+    """Waits until a prepared process is ready, and says whether it is.
+
+    Raises:
+        MeasurementError: It hangs.
+    """
+    patience = Patience(prepared.pid)
+    while not is_readable(prepared.link, seconds=_WAIT_SECONDS):
+        if is_over():
+            return False
+        if patience.is_over:
+            raise MeasurementError(
+                f"the prepared process has not computed for {patience.seconds:.0f} s (hung, or"
+                " stopped by SIGSTOP), and was killed"
+            )
+    return bool(prepared.link.recv(_ANSWER_BYTES))
 
 
 def is_readable(*files: socket.socket | int, seconds: float | None = 0.0) -> bool:

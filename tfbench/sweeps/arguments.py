@@ -43,7 +43,7 @@ DEFAULT_FIXED_ROUNDS = Rounds(8, 8)
 # Of a search, whose sizes near the crossover are all but equal: with more rounds there, it takes
 # longer for hardly narrower answers.
 DEFAULT_SEARCH_ROUNDS = Rounds(3, 7)
-DEFAULT_QUICK_ROUNDS = Rounds(3, 8)  # as many as fit into a minute, with few looks at them
+DEFAULT_QUICK_ROUNDS = Rounds(3, 6)  # as many as fit into a minute, with few looks at them
 DEFAULT_FULL_ROUNDS = Rounds(3, 3)  # of runs to the end of the training, which may take days
 
 

@@ -18,10 +18,10 @@ from tfbench.records.sweep import (
 from tfbench.report.comparison.plots import comparison_plots, lay_out
 from tfbench.report.formats import format_number
 from tfbench.report.run.sections import recovery_command
-from tfbench.runs.run_maker import server_of
+from tfbench.runs.run_maker import RunMaker, server_of
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_tracking
-from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.sweep_runs import find_runs
 from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
 from tfbench.wording import count, join_words
@@ -63,6 +63,19 @@ def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> Tra
         if curve.run_ids
     ]
     return tracker.show_sweep(plan, curves, verdict)
+
+
+def compare_and_track(record: SweepRecord, end: SweepEnd, maker: RunMaker) -> Swept:
+    """Sets the runs of a sweep side by side, here and in MLflow."""
+    plan = record.plan
+    comparison = compare_sweep(maker.store, record, settings=maker.settings)
+    problem = ""
+    try:
+        if maker.tracker:
+            show_sweep(plan, comparison, maker.tracker)
+    except TrackingError as error:
+        problem = str(error)
+    return Swept(comparison=comparison, plan=plan, end=end, view_problem=problem)
 
 
 def find_shown_sweep(

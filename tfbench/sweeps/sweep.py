@@ -135,7 +135,7 @@ def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
     require_backends(planned.plan)
     with planned.log as log:
         end = run_sweep(log, maker, observer)
-    return compare_and_track(log.record, end, maker)
+    return show_in_mlflow.compare_and_track(log.record, end, maker)
 
 
 def make_task(
@@ -156,19 +156,6 @@ def make_task(
     """
     plan = dataclasses.replace(plan, data_dir=data_dir or plan.data_dir)
     return run_sweep(SweepLog(None, SweepRecord(plan)), maker, observer, task.runs)
-
-
-def compare_and_track(record: SweepRecord, end: SweepEnd, maker: RunMaker) -> Swept:
-    """Sets the runs of a sweep side by side, here and in MLflow."""
-    plan = record.plan
-    comparison = compare_sweep(maker.store, record, settings=maker.settings)
-    problem = ""
-    try:
-        if maker.tracker:
-            show_in_mlflow.show_sweep(plan, comparison, maker.tracker)
-    except TrackingError as error:
-        problem = str(error)
-    return Swept(comparison=comparison, plan=plan, end=end, view_problem=problem)
 
 
 def run_sweep(
@@ -253,11 +240,7 @@ class _SweepSeries:
             left = self.list_left()
             if not left or (done and left[0].round_number != self.current.round_number):
                 left = self._look()
-            seconds = self._estimate_seconds()
-            budget = self.log.plan.time_budget_seconds
-            if self.is_resumed and not done:  # it makes at least one run
-                budget = None
-            if not left or (budget and time.monotonic() - self.start + seconds > budget):
+            if not left or not (self._has_time_for(left[0]) or (self.is_resumed and not done)):
                 return None
             self.current = left[0]
             request = planned_request(self.log.plan, self.current)
@@ -350,8 +333,20 @@ class _SweepSeries:
 
     def _estimate_seconds(self) -> float:
         """Returns about how long the next run takes."""
+        return estimate_seconds(self.log.plan, self._list_seconds())
+
+    def _list_seconds(self) -> list[float]:
+        """Returns how long each finished run of this command took."""
         finished = [run for run in self.results.values() if run.outcome == "FINISHED"]
-        return estimate_seconds(self.log.plan, [run.seconds for run in finished if run.seconds])
+        return [run.seconds for run in finished if run.seconds]
+
+    def _has_time_for(self, planned: PlannedRun) -> bool:
+        """Says whether a run would end within the time budget."""
+        seconds = self._estimate_seconds()
+        if planned.round_number != self.current.round_number:  # it may wait for an import
+            seconds = max([seconds, *self._list_seconds()])
+        budget = self.log.plan.time_budget_seconds
+        return not budget or time.monotonic() - self.start + seconds <= budget
 
     def _find_failure(self) -> str:
         """Returns why the current configuration failed in an earlier round; "" if it did not."""

@@ -227,7 +227,15 @@ def test_a_prepared_process_that_never_gets_ready_is_given_up(
     assert prepare(forker) is None
 
 
-def test_each_round_and_each_backend_has_a_prepared_process_of_its_own(forker: Forker) -> None:
+def list_prepared() -> set[int]:
+    children = psutil.Process().children()
+    return {child.pid for child in children if "fake_forks" in child.cmdline()}
+
+
+def test_each_round_and_each_backend_has_a_prepared_process_of_its_own(
+    forker: Forker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     first = prepare(forker)
     assert prepare(forker) is first
     second = prepare(forker, ROUND_1 | {ROUND_TAG: "2"})
@@ -236,8 +244,36 @@ def test_each_round_and_each_backend_has_a_prepared_process_of_its_own(forker: F
     assert prepare(forker, ROUND_1 | {ROUND_TAG: "2"}, model={"name": "mine:make"}) is not second
     trials = prepare(forker, {GROUP_TAG: "abc", TRIAL_TAG: "1"})
     assert trials is prepare(forker, {GROUP_TAG: "abc", TRIAL_TAG: "2"})
-    children_left = [one for one in psutil.Process().children() if "fake_forks" in one.cmdline()]
-    assert len(children_left) == 1
+    assert len(list_prepared()) == 1
+
+
+@pytest.mark.parametrize(
+    "num_cores, waiting_at", [(1, [1, 1, 1]), (2, [1, 2, 1, 2]), (3, [2, 1, 3]), (64, [4, 3, 2, 1])]
+)
+def test_the_processes_of_several_rounds_are_started_at_once_and_each_is_used_by_one(
+    forker: Forker, monkeypatch: pytest.MonkeyPatch, num_cores: int, waiting_at: list[int]
+) -> None:
+    """The first time, a core is left to MLflow's process."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(num_cores)))
+    links = []
+    for number, num_waiting in enumerate(waiting_at):
+        links.append(prepare(forker, ROUND_1 | {ROUND_TAG: str(number)}))
+        assert len(list_prepared()) == num_waiting
+    assert len(set(links)) == len(waiting_at)
+
+
+def test_a_spare_process_that_has_ended_is_replaced(
+    forker: Forker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    first = prepare(forker)
+    ended = list_prepared()
+    for pid in ended:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    second = prepare(forker, ROUND_1 | {ROUND_TAG: "2"})
+    assert second not in (None, first)
+    assert not ended & list_prepared()
 
 
 def test_a_run_alone_and_repeats_and_whoever_asks_for_it_start_a_process(

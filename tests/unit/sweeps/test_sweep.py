@@ -23,7 +23,13 @@ from tfbench.errors import (
 )
 from tfbench.records.journal import Journal, request_fields
 from tfbench.records.observer import Observer
-from tfbench.records.sweep import Setup, StartedRun, Variation, list_planned_runs
+from tfbench.records.sweep import (
+    PlannedRunResult,
+    Setup,
+    StartedRun,
+    Variation,
+    list_planned_runs,
+)
 from tfbench.runs.recovery import recover
 from tfbench.store import sweep_log
 from tfbench.store.store import Store, TrackingState
@@ -148,6 +154,32 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
     # 20 s pass with each run: five of them, and nothing is left.
     assert 0 < len(runs.requests) < 8
     assert (end.num_left, end.was_interrupted) == (8 - len(runs.requests), False)
+
+
+def test_a_round_is_begun_only_if_there_is_time_for_the_import_that_its_first_run_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = build_plan(time_budget_seconds=15.0)
+    first, second, *_, last = list_planned_runs(plan)
+    assert first.round_number == second.round_number != last.round_number
+    results = {
+        number: PlannedRunResult(number=number, outcome="FINISHED", seconds=seconds)
+        for number, seconds in enumerate((10.0, 2.0, 2.0))
+    }
+    series: Any = sweep._SweepSeries(
+        log=SimpleNamespace(plan=plan),  # type: ignore[arg-type]
+        maker=None,  # type: ignore[arg-type]
+        observer=Observer(),
+        start=0.0,
+        is_task=False,
+        due=sweep.list_first_runs(plan),
+        results=results,
+        is_resumed=False,
+        current=first,
+    )
+    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: 6.0))
+    assert series._has_time_for(second)
+    assert not series._has_time_for(last)
 
 
 def test_a_sweep_whose_runs_take_longer_than_its_time_budget_gets_a_run_each_time_it_goes_on(

@@ -161,8 +161,8 @@ def test_a_run_that_is_lost_is_told_from_one_that_was_not_made(store: Store) -> 
     runs = find_runs(store, read_sweep(store, "abc"))
     assert list(runs.lost) == [second["number"]]
     assert read_verdict(store)[-2:] == (
-        "Incomplete: 2 of 12 runs are missing. `tfbench sweep --resume abc"
-        f" --store {store.root}` measures them.",
+        "Incomplete: 2 runs of 12 are missing. `tfbench sweep --resume abc"
+        f" --store {store.root}` measures what is missing.",
         "Lost at batch 32: no journal says what came of 1 run that was started. So no setup is"
         " recommended there.",
     )

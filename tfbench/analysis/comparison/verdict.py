@@ -277,9 +277,10 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         yield f"{count(num_more, 'more result')} failed."
     missing = comparison.missing
     if missing and missing.num_missing:
+        are = "is" if missing.num_missing == 1 else "are"
         yield (
-            f"Incomplete: {missing.num_missing} of {missing.num_planned} runs are missing."
-            f" `{missing.command}` measures them."
+            f"Incomplete: {count(missing.num_missing, 'run')} of {missing.num_planned} {are}"
+            f" missing. `{missing.command}` measures what is missing."
         )
         if with_lost:
             were = "was" if missing.num_lost == 1 else "were"
