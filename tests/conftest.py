@@ -70,15 +70,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks tests by their folder, and leaves the faults out unless they are asked for.
+    """Marks tests by their folder, and leaves out what takes minutes unless it is asked for.
 
-    Faults take minutes, and no two machines meet the same moments.
+    No two machines meet the same moments of faults.
     """
     for item in items:
         if {"contract", "integration"}.intersection(item.path.parts):
             item.add_marker(pytest.mark.integration)
-    if "faults" not in config.option.markexpr:
-        left_out = [item for item in items if item.get_closest_marker("faults")]
+    for name in ("faults", "corpus"):
+        if name in config.option.markexpr:
+            continue
+        left_out = [item for item in items if item.get_closest_marker(name)]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
 

@@ -8,20 +8,21 @@ import collections
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+CORPUS = "corpus"  # of programs as users write them: its size does not count
 SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 
 # Who makes a room smaller lowers its budget; who adds a feature may raise it, and says why in the
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
     "benchmarks": 21950,
-    "tests": 149100,
+    "tests": 157400,
     "tfbench": 3570,
     "tfbench/analysis": 24900,
     "tfbench/backends": 14765,
     "tfbench/cli": 9709,
-    "tfbench/datasets": 8502,
+    "tfbench/datasets": 10100,
     "tfbench/machine": 3876,
-    "tfbench/models": 9425,
+    "tfbench/models": 9800,
     "tfbench/recipe": 5526,
     "tfbench/records": 6080,
     "tfbench/report": 20600,
@@ -29,7 +30,7 @@ BUDGET = {
     "tfbench/store": 2735,
     "tfbench/sweeps": 10100,
     "tfbench/tracking": 7280,
-    "tfbench/worker": 13980,
+    "tfbench/worker": 14760,
 }
 _NO_CODE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 
@@ -70,6 +71,8 @@ def count_rooms() -> dict[str, int]:
     rooms = collections.Counter[str]()
     for top in ("benchmarks", "tests", "tfbench"):
         for path in (ROOT / top).rglob("*.py"):
+            if CORPUS in path.parts:
+                continue
             rooms[room_of(path)] += count_nodes(path.read_text(encoding="utf-8"))
     return dict(sorted(rooms.items()))
 

@@ -1,0 +1,340 @@
+"""Programs of `tests/corpus`: what plain `fit` makes of each, and what tfbench does.
+
+    KERAS_BACKEND=jax python tests/support/corpus.py default NAME...   # a line of JSON for each
+    python tests/support/corpus.py table                               # all, as a table
+
+A process for itself: devices are chosen once.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = Path(__file__).parents[1] / "corpus"
+BACKENDS = ("tensorflow", "jax", "torch")
+STRATEGIES = ("default", "one_device", "mirrored")
+EPOCHS = 2
+MOST_ADVICE = 3  # that is followed before a program counts as refused
+ROUNDING = 1e-5  # of sums over two replicas; on one device nothing differs
+SECONDS = 600.0  # for one program
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in PROGRAMS.glob("*.py"))
+
+
+def backends_of(name: str) -> list[str]:
+    """Returns the backends that a program is written for."""
+    text = (PROGRAMS / f"{name}.py").read_text(encoding="utf-8")
+    line = re.search(r"^BACKENDS = (.*)$", text, re.MULTILINE)
+    assert line, name
+    return re.findall(r'"(\w+)"', line[1])
+
+
+def batch_size_of(name: str) -> int:
+    """Returns the batch size that a program gives to `fit`, or Keras's default."""
+    text = (PROGRAMS / f"{name}.py").read_text(encoding="utf-8")
+    line = re.search(r"^BATCH_SIZE = (\d+)$", text, re.MULTILINE)
+    return int(line[1]) if line else 32
+
+
+def load_program(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"plain_{name}", PROGRAMS / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def to_plain(value: Any) -> Any:
+    """Returns what JSON holds of a configuration."""
+    return json.loads(json.dumps(value, default=str, sort_keys=True))
+
+
+def describe(model: Any, history: dict[str, Any], num_steps: int) -> dict[str, Any]:
+    """Returns what a training came to: figures of each epoch, settings, steps and weights."""
+    import keras
+
+    optimizer = to_plain(model.optimizer.get_config())
+    del optimizer["name"]  # of the second in a process
+    weights = [keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights]
+    return {
+        "history": history,
+        "settings": {
+            "jit_compile": bool(model.jit_compile),
+            "run_eagerly": bool(model.run_eagerly),
+            "steps_per_execution": int(model.steps_per_execution),
+            "optimizer": optimizer,
+        },
+        "steps": num_steps,
+        "weights": weights,
+    }
+
+
+class Captured:
+    """The model that tfbench trained, and its data."""
+
+    prepared: Any = None
+
+
+def train_by_tfbench(name: str, strategy: str, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Trains a program's network and data as `tfbench run FILE:build_model` does."""
+    from builders import build_recipe, build_request
+    from tfbench.records.journal import Journal
+    from tfbench.worker import benchmark
+    from tfbench.worker.breakdown import Breakdown
+
+    file = PROGRAMS / f"{name}.py"
+    devices = ["cpu:0", "cpu:1"] if strategy == "mirrored" else ["cpu:0"]
+    training = {
+        "backend": os.environ.get("KERAS_BACKEND", "tensorflow"),
+        "global_batch_size": batch_size_of(name),
+        "epochs": EPOCHS,
+        **overrides,
+    }
+    recipe = build_recipe(
+        model={"name": f"{file}:build_model"},
+        dataset={"name": f"{file}:load_data", "data": "real"},
+        training=training,
+        measurement={"checks": False},
+        distribution={"strategy": strategy, "devices": devices},
+    )
+    path = Path(tempfile.mkdtemp()) / "run.jsonl"
+    given = tuple(f"training.{key}" for key in overrides)
+    request = build_request(recipe=recipe, allows_code=True, overrides=given)
+    train = benchmark.train
+
+    def train_and_keep(prepared: Any, *arguments: Any) -> Any:
+        Captured.prepared = prepared
+        return train(prepared, *arguments)
+
+    benchmark.train = train_and_keep
+    try:
+        breakdown = Breakdown(time.perf_counter_ns())
+        benchmark.run_benchmark(request, Journal(path), breakdown, lambda: None)
+    finally:
+        benchmark.train = train
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    epochs = [record["epoch"] for record in records if record["kind"] == "epoch"]
+    history: dict[str, list[float]] = {}
+    for epoch in epochs:
+        figures = {"loss": epoch["loss"], "val_loss": epoch["val_loss"], **epoch["metrics"]}
+        for key in ("accuracy", "val_accuracy"):
+            figures[key] = epoch[key]
+        for key, value in figures.items():
+            if value is not None:
+                history.setdefault(key, []).append(value)
+    num_steps = sum(epoch["num_steps"] for epoch in epochs)
+    return describe(Captured.prepared.model, history, num_steps)
+
+
+def train_by_fit(name: str, prepared: Any) -> dict[str, Any]:
+    """Trains it by `fit`: as the program does, or on the same batches where tfbench orders them."""
+    import keras
+
+    from tfbench.worker.recorder import flatten_logs
+
+    program = load_program(name)
+    keras.distribution.set_distribution(None)
+    keras.config.set_dtype_policy("float32")
+    with steps_counted() as steps:
+        if is_truth_of_program(prepared):
+            model, fitted = program.train(EPOCHS)
+        else:
+            keras.utils.set_random_seed(0)
+            model = program.build_model()
+            fitted = fit_on_batches(model, prepared)
+    epochs: list[dict[str, float]] = []
+    for number in range(EPOCHS):
+        logs = {key: values[number] for key, values in fitted.history.items()}
+        epochs.append(flatten_logs(logs))
+    history = {key: [epoch[key] for epoch in epochs] for key in epochs[0]}
+    return describe(model, history, sum(steps))
+
+
+def is_truth_of_program(prepared: Any) -> bool:
+    """Says whether tfbench takes the very batches that the program gives to `fit`.
+
+    tfbench shuffles arrays by itself, and fills the last batch of an epoch.
+    """
+    splits = prepared.splits
+    has_full_batches = splits.train.num_samples % prepared.training.global_batch_size == 0
+    is_in_order = not splits.spec.shuffled and has_full_batches
+    return splits.pipeline is not None or is_in_order
+
+
+@contextlib.contextmanager
+def steps_counted() -> Iterator[list[int]]:
+    """Yields a list to which each epoch that `fit` trains in the block adds its steps."""
+    import keras
+
+    steps: list[int] = []
+    fit = keras.Model.fit
+
+    class Steps(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.last = batch
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            steps.append(self.last + 1)
+
+    def fit_and_count(model: Any, *arguments: Any, **options: Any) -> Any:
+        return fit(model, *arguments, **options, callbacks=[Steps()])
+
+    keras.Model.fit = fit_and_count
+    try:
+        yield steps
+    finally:
+        keras.Model.fit = fit
+
+
+def fit_on_batches(model: Any, prepared: Any) -> Any:
+    """Calls `fit` with the batches that tfbench makes of arrays."""
+    from tfbench import backends
+    from tfbench.models.structure.foreign_model import can_evaluate
+
+    backend = backends.current()
+    splits = prepared.splits
+    batch_size = prepared.training.global_batch_size
+    batches = backend.build_training_dataset(splits, global_batch_size=batch_size, seed=0)
+    validation = None
+    if splits.validation.num_samples and can_evaluate(model):
+        validation = backend.build_validation_dataset(splits, batch_size=batch_size)
+    return model.fit(
+        batches,
+        steps_per_epoch=prepared.steps_per_epoch,
+        epochs=EPOCHS,
+        shuffle=False,
+        verbose=0,
+        validation_data=validation,
+    )
+
+
+def try_program(name: str, strategy: str) -> dict[str, Any]:
+    """Trains a program both ways, following the advice of errors; returns what came of it."""
+    from tfbench.errors import TfbenchError
+
+    overrides: dict[str, Any] = {}
+    followed: list[str] = []
+    while True:
+        try:
+            found = train_by_tfbench(name, strategy, overrides)
+            break
+        except TfbenchError as error:
+            advice = find_advice(str(error))
+            if not advice or advice[0] in overrides or len(followed) == MOST_ADVICE:
+                return {"name": name, "outcome": "refused", "why": str(error).splitlines()[0]}
+            overrides[advice[0]] = advice[1]
+            followed.append(f"{advice[0]}={advice[1]}")
+    expected = train_by_fit(name, Captured.prepared)
+    differences = list_differences(found, expected, ROUNDING if strategy == "mirrored" else 0.0)
+    return {
+        "name": name,
+        "outcome": "differs" if differences else "equal",
+        "why": "; ".join(differences),
+        "followed": followed,
+        "batches": "the program's" if is_truth_of_program(Captured.prepared) else "tfbench's",
+    }
+
+
+def find_advice(message: str) -> tuple[str, Any] | None:
+    """Returns the key of [training] that an error advises first, and its value."""
+    if size := re.search(r"--global-batch-size (\d+)", message):
+        return "global_batch_size", int(size[1])
+    if setting := re.search(r"--set training\.(\w+)=(\w+)", message):
+        value = setting[2]
+        return setting[1], int(value) if value.isdigit() else value
+    return None
+
+
+def list_differences(found: Any, expected: Any, rounding: float, where: str = "") -> list[str]:
+    """Returns where two structures of numbers and texts differ, a few of the places."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        places = []
+        for key in sorted({*found, *expected}):
+            if key not in found or key not in expected:
+                side = "fit" if key in expected else "tfbench"
+                places.append(f"{where}{key}: of {side} alone")
+                continue
+            places += list_differences(found[key], expected[key], rounding, f"{where}{key}.")
+        return places
+    if isinstance(expected, list) and isinstance(found, list):
+        if len(found) != len(expected):
+            return [f"{where}: {len(found)} of tfbench, {len(expected)} of fit"]
+        for index, (one, other) in enumerate(zip(found, expected, strict=True)):
+            if places := list_differences(one, other, rounding, f"{where}{index}."):
+                return places[:1]
+        return []
+    is_number = isinstance(expected, int | float) and isinstance(found, int | float)
+    if is_number and abs(found - expected) <= rounding * max(1.0, abs(expected)):
+        return []
+    return [] if found == expected else [f"{where[:-1]}: tfbench {found}, fit {expected}"]
+
+
+def use_one_resolution() -> None:
+    """Lets devices be chosen once in this process, whatever is asked for afterwards."""
+    from tfbench import backends
+
+    backend = backends.current()
+    resolve = backend.resolve
+    resolved: list[Any] = []
+
+    def resolve_once(*asked: Any) -> Any:
+        resolved.append(resolved[0] if resolved else resolve(*asked))
+        return resolved[-1]
+
+    backend.resolve = resolve_once
+
+
+def print_table(python_of: Callable[[str], str]) -> None:
+    """Tries all programs on all backends, a process each, and prints a table in Markdown."""
+    rows = []
+    for name in names():
+        cells = []
+        for backend in BACKENDS:
+            if backend not in backends_of(name):
+                cells.append("-")
+                continue
+            for strategy in ("default", "mirrored"):
+                if backend == "torch" and strategy == "mirrored":
+                    continue
+                cells.append(try_in_process(python_of(backend), backend, strategy, name))
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+        sys.stdout.write(rows[-1] + "\n")
+        sys.stdout.flush()
+
+
+def try_in_process(python: str, backend: str, strategy: str, name: str) -> str:
+    command = [python, __file__, strategy, name]
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"name"')]
+    if not lines:
+        return f"failed: {done.stderr.strip().splitlines()[-1:]}"
+    result = json.loads(lines[-1])
+    return result["outcome"] + (f": {result['why']}" if result["why"] else "")
+
+
+def main(what: str, *chosen: str) -> None:
+    if what == "table":
+        print_table(lambda backend: os.environ.get(f"PYTHON_{backend.upper()}", sys.executable))
+        return
+    use_one_resolution()
+    for name in chosen:
+        sys.stdout.write("\n" + json.dumps(try_program(name, what)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
