@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from builders import build_recipe, build_request
@@ -57,7 +58,8 @@ def read_result(prepared: Prepared) -> RunResult:
 def build_prepared(folder: Path, recipe: Any = None, **fields: Any) -> Prepared:
     """Builds it, with a journal `run.jsonl` in a folder; what a test does not give is not there."""
     folder.mkdir(exist_ok=True)
-    nothing = dict.fromkeys(("splits", "model", "resolved", "summary"))
+    nothing: dict[str, Any] = dict.fromkeys(("model", "resolved", "summary"))
+    nothing["splits"] = SimpleNamespace(pipeline=None)
     defaults: dict[str, Any] = {
         "request": build_request(recipe=recipe or build_recipe()),
         "journal": Journal(folder / "run.jsonl"),

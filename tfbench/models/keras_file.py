@@ -8,6 +8,7 @@ from typing import Any
 from tfbench.errors import Notice, RecipeError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.files import describe_other_format
 from tfbench.schema import Flag, Text, schema
 
 
@@ -27,6 +28,8 @@ class Config:
     """
 
     def __post_init__(self) -> None:
+        if problem := describe_other_format(Path(self.file)):
+            raise ValueError(f"file {self.file}: {problem}")
         if not self.file.endswith(".keras"):
             raise ValueError(
                 f"file must end in .keras: other formats can hold code. Received: {self.file}. "

@@ -1,7 +1,7 @@
 """What is known of a data set without loading it."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from tfbench.schema import schema
 
@@ -12,9 +12,10 @@ Shape = tuple[int, ...]
 class DatasetSpec:
     """Shapes and sizes of a data set, known without loading it."""
 
-    input_shape: Shape
+    # Of structured data with several inputs, a shape for each, in the same dicts and tuples.
+    input_shape: Any
     input_dtype: Literal["uint8", "float32", "int32", "int64"] = "float32"
-    target_shape: Shape = ()
+    target_shape: Any = ()
     num_classes: int | None = None  # None: regression
     train_samples: int
     validation_samples: int
@@ -35,7 +36,7 @@ class DatasetSpec:
     test_samples: int = 0  # of a third split, evaluated once after the training
     per_replica_batch_size: int | None = None  # for a model that must know it when it is built
     # Arrays in dicts and tuples, with weights, or several labels a sample: for a network that comes
-    # compiled. The shapes above are empty then.
+    # compiled.
     is_structured: bool = False
 
     @property

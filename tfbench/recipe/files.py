@@ -3,8 +3,8 @@
 A network that is named alone, "net.keras" or "nets.py:build_model", stands for a recipe of its own.
 """
 
-import ast
 import os.path
+import symtable
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,12 @@ def find_recipe(name: str) -> Path:
         UnknownNameError: There is no such file and no shipped recipe of this name.
     """
     path = Path(name)
-    if path.is_file():
+    if path.is_file() and not describe_other_format(path):
         return path
     if registry.is_code(name) and _is_network(name):
         return path
+    if path.exists() and (problem := describe_other_format(path)):
+        raise UnknownNameError(f"{name}: {problem}")
     shipped = list_recipes()
     if name in shipped:
         return shipped[name]
@@ -68,6 +70,22 @@ def find_recipe(name: str) -> Path:
         f"{problem}{did_you_mean(path.stem, shipped)} `tfbench list` shows the recipes. "
         "To write your own, start from one: `tfbench show mnist_mlp --toml > mine.toml`."
     )
+
+
+def describe_other_format(path: Path) -> str:
+    """Returns what a saved network in another format than `.keras` is; "" for all else."""
+    if path.name.endswith(".weights.h5"):
+        return (
+            "holds weights without their network. Load them in a function that builds it:"
+            " model.load_weights, then tfbench run FILE.py:FUNCTION."
+        )
+    if path.suffix in (".h5", ".hdf5"):
+        what = "is a network in Keras's old format, which can hold code"
+    elif (path / "saved_model.pb").is_file():
+        what = "is a SavedModel of TensorFlow: a graph, not a network that Keras trains"
+    else:
+        return ""
+    return f'{what}. Where the network was made, model.save("net.keras") writes the new format.'
 
 
 def load_recipe(
@@ -129,7 +147,7 @@ def _network_tables(name: str) -> Table:
     """
     is_code = registry.is_code(name)
     module = name.rpartition(":")[0]
-    has_data = is_code and _has_load_data(Path(module))
+    has_data = is_code and names_load_data(Path(module))
     return {
         "recipe": {
             "title": os.path.basename(name),  # noqa: PTH119
@@ -141,15 +159,21 @@ def _network_tables(name: str) -> Table:
     }
 
 
-def _has_load_data(file: Path) -> bool:
-    """Says whether a function in a file loads data; it is read, not imported."""
+def names_load_data(file: Path) -> bool:
+    """Says whether a file defines, imports or assigns `load_data`; it is read, not imported.
+
+    What only an import shows, as of `from data import *`, `user_code.require_no_data` finds.
+    """
     if file.suffix != ".py":
         file = Path(*str(file).split(".")).with_suffix(".py")
     try:
-        body = ast.parse(file.read_bytes()).body
+        text = file.read_text(encoding="utf-8")
+        symbol = symtable.symtable(text, str(file), "exec").lookup("load_data")
     except (OSError, SyntaxError, ValueError):  # whoever builds the network says what is wrong
         return False
-    return any(isinstance(node, ast.FunctionDef) and node.name == "load_data" for node in body)
+    except KeyError:
+        return False
+    return symbol.is_assigned() or symbol.is_imported()
 
 
 def _place_files(tables: Table, folder: Path) -> None:

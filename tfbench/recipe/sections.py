@@ -32,6 +32,7 @@ BatchSize = Annotated[Count, pydantic.Field(le=16_777_216)]
 Threads = Annotated[NaturalNumber, pydantic.Field(le=4096)]
 REGRESSION_LOSSES = ("mean_squared_error", "summed_squared_error")
 Head = Literal["logits", "double_softmax"]
+Precision = Literal["float32", "mixed_float16", "mixed_bfloat16"]
 StrategyName = Literal["default", "one_device", "mirrored", "multi_worker", "model", "hybrid"]
 CUTTING_STRATEGIES = ("model", "hybrid")  # under which weights lie in parts
 MAX_SEED = 2**31 - 1
@@ -124,7 +125,7 @@ class TrainingConfig:
     "graph" is TensorFlow's own, "xla" works on `tensorflow` for one replica only, and "inductor" is
     `torch.compile`. Not set: "graph" on `tensorflow`, "xla" on `jax`, "eager" on `torch`.
     """
-    precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
+    precision: Precision = "float32"
     """Keras's dtype policy."""
     tensor_float_32: Flag = False
     """Let GPUs compute "float32" with ten bits of mantissa, as no CPU does.

@@ -88,6 +88,8 @@ class DatasetSummary:
     digest: str = ""
     # of the user's that it is from, with their digests, by their places in their packages
     files: dict[str, str] = dataclasses.field(default_factory=dict)
+    # Digest of the samples that own code returned, "of all" or "of sample"; "": not recorded.
+    content: str = ""
     tokens_per_sample: int = 0  # of a text; 0: of data with one label a sample
 
 

@@ -105,6 +105,8 @@ def _check_devices(prepared: Prepared) -> None:
                 f" {placement.cross_device_ops} does not train as one replica does: {check.fault}."
                 " Nothing was measured."
             )
+    if prepared.splits.pipeline:
+        return  # of which no batch is taken before the training
     with backend.broken_samples_named(prepared.splits.source):
         draw = functools.partial(prepared.build_batches, prepared.first_step)
         if spread := backend.read_spread(prepared.model, draw):

@@ -32,7 +32,7 @@ def check_limits(prepared: Prepared, steps_per_second: float | None) -> None:
     That is its input pipeline alone, and what its devices compute at most. Of several workers, the
     devices of others are not measured, so that there is no peak of all.
     """
-    has_pipeline = not prepared.training.data_on_device
+    has_pipeline = not (prepared.training.data_on_device or prepared.splits.pipeline)
     pipeline = "the input pipeline and " if has_pipeline else ""
     prepared.begin_stage(f"checking {pipeline}the devices' peak")
     sample_flops = prepared.summary.training_flops_per_sample

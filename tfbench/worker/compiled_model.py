@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfbench import backends
-from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch, list_arrays, map_arrays
+from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch, list_arrays
 from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
@@ -22,11 +22,10 @@ from tfbench.recipe.conflicts import find_unfit_loss
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.records.run import ModelSummary
-from tfbench.worker import user_code
-from tfbench.worker.initial_weights import Budget, drawn_by_numpy
+from tfbench.worker import own_training, user_code
+from tfbench.worker.initial_weights import Budget, drawn_by_keras, drawn_by_numpy
+from tfbench.worker.own_training import JIT_COMPILERS
 
-# what Keras's `jit_compile` stands for
-_JIT_COMPILERS = {"xla": "XLA", "inductor": "torch.compile"}
 _OWN = ("keras_file", "layers")  # networks that end as their author has it; all others give logits
 Keywords = dict[str, Any]
 _PROBABILITIES = (
@@ -58,9 +57,10 @@ def build_model(
     """
     count = functools.partial(_count_weight_bytes, config, spec)
     budget = Budget(config.name, limit_bytes, count)
-    with drawn_by_numpy(budget):
-        if registry.is_code(config.name):
+    if registry.is_code(config.name):
+        with drawn_by_keras(budget):
             return user_code.build_model(config, spec, allows_code=allows_code)
+    with drawn_by_numpy(budget):
         module = registry.load("models", config.name)
         if spec.is_structured and config.name != "keras_file":
             raise RecipeError(
@@ -175,17 +175,17 @@ def build_compiled_model(
     if problem:
         warnings.warn(problem, Notice, stacklevel=2)
     execution = {
-        "jit_compile": training.compiler_used in _JIT_COMPILERS,
+        "jit_compile": training.compiler_used in JIT_COMPILERS,
         # Only TensorFlow needs it: the others run operation after operation where nothing compiles
         # them.
         "run_eagerly": training.backend == "tensorflow" and training.compiler_used == "eager",
         "steps_per_execution": training.steps_per_execution,
     }
     if model.compiled:
-        _require_own_training(model, given)
+        own_training.keep(model, training, given, num_replicas)
         if splits is not None:
-            _build_variables(model, splits, spec, config)
-        _set_execution(model, training.backend, execution, config.name)
+            own_training.build_variables(model, splits, spec, config)
+        own_training.set_execution(model, training, execution, config.name, given)
     else:
         model = _compile(model, training, spec, execution, is_own=is_own)
     optimizer.require_same_clipping(model.optimizer, num_replicas)
@@ -195,21 +195,6 @@ def build_compiled_model(
         raise RecipeError("\n".join(lacking))
     _require_compiler(model, training, execution)
     return model
-
-
-def _set_execution(model: Any, backend: str, execution: Keywords, name: str) -> None:
-    """Gives a network that comes compiled the recipe's way to execute steps.
-
-    Raises:
-        RecipeError: The network wants to run eagerly, and the recipe compiles.
-    """
-    if backend == "tensorflow" and model.run_eagerly and not execution["run_eagerly"]:
-        raise RecipeError(
-            f"model.name: {name} comes compiled with run_eagerly = True. Use --set"
-            " training.compiler=eager, or leave run_eagerly out."
-        )
-    for key, value in execution.items():
-        setattr(model, key, value)
 
 
 def _compile(
@@ -251,10 +236,10 @@ def _require_compiler(model: Any, training: TrainingConfig, execution: Keywords)
         return
     layers = [layer.name for layer in model.layers if not layer.supports_jit]
     names = ", ".join(layers) or "the model"
-    others = [name for name in COMPILERS[training.backend] if name not in _JIT_COMPILERS]
+    others = [name for name in COMPILERS[training.backend] if name not in JIT_COMPILERS]
     raise DeviceError(
         f"training.compiler: Keras does not compile {names} with"
-        f" {_JIT_COMPILERS[training.compiler_used]} on this "
+        f" {JIT_COMPILERS[training.compiler_used]} on this "
         f'device. Use compiler = "{others[0]}".'
     )
 
@@ -326,58 +311,3 @@ def require_apart(model: Any, splits: Splits) -> None:
             " targets apart. The network has a train_step of its own, no graph of layers, or"
             " several arrays. `tfbench run` measures its steps as a whole."
         )
-
-
-def _require_own_training(model: Any, given: Collection[str]) -> None:
-    """Raises RecipeError if a compiled network has no optimizer, or is to train in another way."""
-    if model.optimizer is None:
-        raise RecipeError(
-            "model.name: the network comes compiled without an optimizer. Give model.compile one."
-        )
-    replaced = ("training.optimizer", "training.loss", "training.head", "training.validation_head")
-    unused_keys = [key for key in given if key.startswith(replaced)]
-    if unused_keys:
-        raise RecipeError(
-            f"{', '.join(unused_keys)}: the network comes compiled, and trains with its own"
-            f" optimizer and loss. Leave {'it' if len(unused_keys) == 1 else 'them'} out, or return"
-            " the network without compiling it."
-        )
-    model._comes_compiled = True
-
-
-def _build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: ModelConfig) -> None:
-    """Makes the variables of a compiled model, its loss, metrics and optimizer, as `fit` does.
-
-    Raises:
-        RecipeError: It does not suit the data.
-    """
-    import keras
-
-    split = splits.train
-    if split.read or spec.stored_shape:
-        return  # images that are read or cut: the first step makes the variables
-
-    def describe(array: Any) -> Any:
-        dtype = array.dtype.name
-        if array is split.inputs and not spec.is_fed_as_stored:
-            dtype = "float32"
-        return keras.KerasTensor((spec.per_replica_batch_size, *array.shape[1:]), dtype)
-
-    batch = map_arrays(describe, split.arrays)
-    try:
-        with drawn_by_numpy():
-            model._symbolic_build(data_batch=batch)
-    except Exception as error:  # Keras and the user's loss raise what they like
-        layers = model._flatten_layers(include_self=False)
-        is_built = model.weights and all(layer.built for layer in layers)
-        if is_built and foreign_model.has_own_step(model):
-            return  # its own step calls the layers in its own way
-        where = f"model.name: {config.name}"
-        hint = ""
-        if config.name == "keras_file":
-            where = f"model.file: {config.options['file']}"
-            hint = " --set model.compiled=false trains it as the recipe does."
-        reason = foreign_model.reason_of(error)
-        raise RecipeError(
-            f"{where}: does not suit the data as it was compiled: {reason}{hint}"
-        ) from error

@@ -20,11 +20,19 @@ NETWORK = "network"  # the data set that is made for a network
 
 
 def load_data(
-    config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False
+    config: DatasetConfig,
+    data_dir: str | None,
+    *,
+    seed: int,
+    batch_size: int = 0,
+    allows_code: bool = False,
 ) -> Splits:
-    """Loads the real data set, or makes its synthetic stand-in."""
+    """Loads the real data set, or makes its synthetic stand-in.
+
+    Batches that the user makes must have the run's `batch_size`.
+    """
     if registry.is_code(config.name):
-        return user_code.load_splits(config, data_dir, allows_code=allows_code)
+        return user_code.load_splits(config, data_dir, batch_size, allows_code=allows_code)
     module = registry.load("datasets", config.name)
     options = module.Config(**config.options)
     if config.data == "synthetic":
@@ -41,6 +49,7 @@ def summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
         train_samples=splits.train.num_samples,
         validation_samples=splits.validation.num_samples,
         cache=splits.cache,
+        content=splits.content,
         files=user_code.find_files(config),
         tokens_per_sample=splits.spec.tokens_per_sample,
     )
@@ -68,6 +77,8 @@ def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code
             " shapes. Give a function load_data() in the same file, or --set"
             " dataset.name=FILE.py:load_data."
         )
+    if registry.is_code(model_config.name):
+        user_code.require_no_data(model_config)
     # A Sequential model has no `input` before its first call.
     model_input = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
 

@@ -1,9 +1,9 @@
-"""Initial weights that NumPy draws, the same on every backend for a seed."""
+"""Initial weights of recipes, which NumPy draws, the same on every backend for a seed."""
 
 import contextlib
 import math
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,29 +63,51 @@ class Budget:
 
 
 @contextlib.contextmanager
-def drawn_by_numpy(budget: Budget | None = None) -> Iterator[None]:
+def drawn_by_numpy(budget: Budget) -> Iterator[None]:
     """Lets Keras's random initializers take their numbers from NumPy instead of the backend.
 
     What they make of the numbers, as by the fan-in of a weight, stays Keras's. Weights of a
-    `.keras` file, and of the user's own initializers, stay as they are.
+    `.keras` file stay as they are.
     """
+    # For orthogonal matrices: two libraries' factors of one matrix differ in their last bits.
+    ops = types.SimpleNamespace(
+        qr=np.linalg.qr, diag=np.diag, sign=np.sign, transpose=np.transpose, reshape=np.reshape
+    )
+    draws = {"normal": _normal, "truncated_normal": _truncated_normal, "uniform": _uniform}
+    with _drawn_by(draws, budget, ops):
+        yield
+
+
+@contextlib.contextmanager
+def drawn_by_keras(budget: Budget) -> Iterator[None]:
+    """Lets Keras's random initializers draw as ever, but nothing that exceeds the memory.
+
+    For networks of the user's own: they have the weights that they have under `fit`, so other ones
+    on each backend.
+    """
+    from keras.src.initializers import random_initializers
+
+    keras_random = random_initializers.random
+    names = ("normal", "truncated_normal", "uniform")
+    draws = {name: getattr(keras_random, name) for name in names}
+    with _drawn_by(draws, budget, random_initializers.ops):
+        yield
+
+
+@contextlib.contextmanager
+def _drawn_by(draws: Mapping[str, Draw], budget: Budget, ops: Any) -> Iterator[None]:
     # Keras offers no way to say where its initializers take numbers from.
     from keras.src.initializers import random_initializers
 
     keras_random = random_initializers.random
     keras_ops = random_initializers.ops
-    checked = budget.checked if budget else lambda draw: draw
+    checked = {name: budget.checked(draw) for name, draw in draws.items()}
     random_initializers.random = types.SimpleNamespace(
-        normal=checked(_normal),
-        truncated_normal=checked(_truncated_normal),
-        uniform=checked(_uniform),
+        **checked,
         make_default_seed=keras_random.make_default_seed,
         SeedGenerator=keras_random.SeedGenerator,
     )
-    # For orthogonal matrices: two libraries' factors of one matrix differ in their last bits.
-    random_initializers.ops = types.SimpleNamespace(
-        qr=np.linalg.qr, diag=np.diag, sign=np.sign, transpose=np.transpose, reshape=np.reshape
-    )
+    random_initializers.ops = ops
     try:
         yield
     finally:

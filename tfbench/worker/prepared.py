@@ -92,7 +92,12 @@ class Prepared:
         return self.training.validation_batch_size or self.training.global_batch_size
 
     def build_batches(self, first_step: int = 0) -> Any:
-        """Builds the endless stream of batches that the model is trained with."""
+        """Builds the endless stream of batches that the model is trained with.
+
+        A pipeline of the user's is as long as an epoch.
+        """
+        if self.splits.pipeline:
+            return self.splits.pipeline.training
         return backends.current().build_training_dataset(
             self.splits,
             global_batch_size=self.training.global_batch_size,
@@ -103,6 +108,8 @@ class Prepared:
 
     def build_evaluation_batches(self, split: SplitName = "validation") -> Any:
         """Builds the batches of a split that the model is evaluated on."""
+        if self.splits.pipeline:
+            return self.splits.pipeline.validation
         return backends.current().build_validation_dataset(
             self.splits, batch_size=self.evaluation_batch_size, split=split, part=self.request.part
         )
@@ -249,14 +256,38 @@ def _load_splits(request: RunRequest, journal: Journal) -> Splits:
         splits = data.make_splits(config, recipe.model, allows_code=allows_code)
     else:
         splits = data.load_data(
-            config, request.data_dir, seed=recipe.training.seed, allows_code=allows_code
+            config,
+            request.data_dir,
+            seed=recipe.training.seed,
+            batch_size=recipe.training.global_batch_size,
+            allows_code=allows_code,
         )
+        _require_usable(splits, request)
     for note in splits.notes:
         journal.append("note", text=note)
     # Only the user's own code may have known how large the data is.
     if misfits := conflicts.find_misfits(splits.spec, config.name, recipe.training):
         raise RecipeError("\n".join(misfits))
     return splits
+
+
+def _require_usable(splits: Splits, request: RunRequest) -> None:
+    """Raises RecipeError if a run wants to make batches that a pipeline of the user's makes."""
+    training = request.recipe.training
+    if not splits.pipeline:
+        return
+    unusable = {
+        "training.data_on_device": training.data_on_device,
+        "training.evaluates_training": training.evaluates_training,
+        "distribution.strategy = multi_worker": request.worker_rank is not None,
+        "a profile": request.profile,
+    }
+    for name, is_wanted in unusable.items():
+        if is_wanted:
+            raise RecipeError(
+                f"{name}: needs samples in arrays, and load_data returned batches of its own. Leave"
+                " it out, or return arrays."
+            )
 
 
 def _build_model(

@@ -25,6 +25,7 @@ from tfbench.worker.span_clock import SpanClock
 NO_VALIDATION = (
     "the network was not validated: it comes without a loss, and without a test_step of its own."
 )
+NO_VALIDATION_DATA = "the network was not validated: the data has no validation samples."
 # a run limited by steps or seconds ends by these, not by the recipe's epochs
 UNLIMITED_EPOCHS = 1_000_000_000
 
@@ -48,10 +49,12 @@ def train(prepared: Prepared, read_energy: Call | None = None) -> float | None:
     recipe = prepared.request.recipe
     placement = prepared.resolved.placement
     breakdown = prepared.breakdown
+    pipeline = prepared.splits.pipeline
     is_limited = recipe.measurement.is_limited
-    is_validated = not is_limited and can_evaluate(model)
+    has_samples = prepared.splits.validation.num_samples > 0
+    is_validated = not is_limited and has_samples and can_evaluate(model)
     if not is_limited and not is_validated:
-        prepared.note(NO_VALIDATION)
+        prepared.note(NO_VALIDATION if has_samples else NO_VALIDATION_DATA)
     resume = prepared.request.resume
     done = resume.epochs if resume else ()
     with breakdown.entry("callbacks"), backend.watch() as watch:
@@ -79,11 +82,18 @@ def train(prepared: Prepared, read_energy: Call | None = None) -> float | None:
             readings.validation = Validation(
                 prepared.splits.validation.num_samples,
                 prepared.evaluation_batch_size,
-                is_whole=placement.num_replicas == 1 and training.steps_per_execution == 1,
+                is_whole=(
+                    placement.num_replicas == 1
+                    and training.steps_per_execution == 1
+                    and not pipeline
+                ),
             )
             if training.evaluates_training:
                 readings.evaluate_training = functools.partial(evaluate, prepared, "train")
-        if training.data_on_device:
+        if pipeline:
+            readings.batches_ahead = 0  # as many as the pipeline makes, which is not known
+            readings.cuts_last_execution = True
+        elif training.data_on_device:
             readings.cuts_last_execution = True
         else:
             readings.batches_ahead = backend.count_ahead(
@@ -92,16 +102,26 @@ def train(prepared: Prepared, read_energy: Call | None = None) -> float | None:
         with breakdown.entry("data"):
             batches = _build_batches(prepared)
             validation_data = prepared.build_evaluation_batches() if is_validated else None
+        # A pipeline of the user's says itself when an epoch is over, if no argument does.
+        arguments: dict[str, Any] = {
+            "steps_per_epoch": prepared.steps_per_epoch,
+            "shuffle": False,
+        }
+        if pipeline:
+            arguments = dict(pipeline.arguments)
+            if not is_validated:
+                arguments.pop("validation_steps", None)
+            elif isinstance(pipeline.validation, tuple):
+                arguments["validation_batch_size"] = prepared.evaluation_batch_size
         readings.begin_training()
         model.fit(
             batches,
             initial_epoch=len(done),
             epochs=UNLIMITED_EPOCHS if is_limited else training.epochs,
-            steps_per_epoch=prepared.steps_per_epoch,
             callbacks=build_callbacks(readings),
-            shuffle=False,
             verbose=0,
             validation_data=validation_data,
+            **arguments,
         )
     return clock.steady_steps_per_second
 
@@ -149,6 +169,9 @@ def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord
     prepared.record("epoch", epoch=record)
     prepared.record("breakdown", breakdown=prepared.breakdown.record())
     prepared.journal.sync(every_seconds=SYNC_SECONDS)
+    if prepared.splits.pipeline and record.num_steps == 0:
+        prepared.note("the training ended early: load_data's batches ran out.")
+        return True
     if recipe.measurement.is_limited:  # ends by its limit alone, maybe within an epoch
         return False
     every = recipe.output.checkpoint_every_epochs

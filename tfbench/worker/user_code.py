@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench import backends
+from tfbench.datasets.sources import fit_data
 from tfbench.datasets.sources.splits import Splits, find_mismatch
-from tfbench.datasets.sources.user_arrays import splits_of_arrays
+from tfbench.datasets.sources.user_arrays import splits_of, splits_of_batches
 from tfbench.errors import DatasetError, Notice, RecipeError, TfbenchError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.files import names_load_data
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
 
 if TYPE_CHECKING:
@@ -55,8 +57,10 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     from keras.src.utils import rng_utils
 
     where = f"model.name: {config.name}"
-    build = _import(config.name, where, allows_code=allows_code)
-    with _users_code(where, goes_on=True) as seed:
+    with foreign_model.compilers_noted():
+        build = _import(config.name, where, allows_code=allows_code)
+    with _users_code(where, goes_on=True) as seed, foreign_model.compilers_noted():
+        _require_known_shape(build, spec, where)
         network = _call(build, where, {"spec": spec}, config.options)
         model = foreign_model.fit_to_data(network, spec, where)
         sets_seed = rng_utils.get_random_seed() != seed
@@ -71,10 +75,50 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     return model
 
 
-def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: bool) -> Splits:
-    """Calls the user's `load_splits(data_dir, **options)`.
+def _require_known_shape(build: Function, spec: DatasetSpec, where: str) -> None:
+    """Raises RecipeError if a function asks for the data's shapes where there is no data."""
+    parameter = inspect.signature(build).parameters.get("spec")
+    is_needed = parameter is not None and parameter.default is inspect.Parameter.empty
+    if spec.input_shape == () and is_needed:
+        raise RecipeError(
+            f"{where}: takes spec, the shapes of the data, and there is no data. Add load_data() to"
+            " its file, or --set dataset.name=FILE.py:load_data."
+        )
 
-    It returns ((x_train, y_train), (x_val, y_val)).
+
+def require_no_data(config: ModelConfig) -> None:
+    """Checks that a network's own module, which is imported, has no data that nobody saw.
+
+    Raises:
+        RecipeError: It has, by way of `from data import *` or the like.
+    """
+    module_name = config.name.rpartition(":")[0]
+    module: Any = None
+    if module_name.endswith(".py"):
+        paths = {getattr(other, "__file__", None): other for other in sys.modules.values()}
+        module = paths.get(str(Path(module_name).absolute()))
+    else:
+        module = sys.modules.get(module_name)
+    if callable(getattr(module, "load_data", None)) and not names_load_data(Path(module_name)):
+        raise RecipeError(
+            f"dataset.name: {module_name} has a load_data, which nobody named. Use --set"
+            f" dataset.name={module_name}:load_data."
+        )
+
+
+def load_splits(
+    config: DatasetConfig, data_dir: str | None, batch_size: int, *, allows_code: bool
+) -> Splits:
+    """Calls the user's `load_splits(data_dir, **options)`, which returns what `fit` takes.
+
+    Where that makes batches by itself, it is called twice: the first result is looked at, which may
+    change it, and the second trains.
+
+    Args:
+        config: Names the function.
+        data_dir: It may take.
+        batch_size: Of the run, over all replicas.
+        allows_code: As of `build_model`.
 
     Raises:
         RecipeError: It is not allowed, cannot be found or called, or raised.
@@ -84,10 +128,21 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
     load = _import(config.name, where, allows_code=allows_code)
     with _users_code(where):
         loaded = _call(load, where, {"data_dir": data_dir}, config.options)
+        data = fit_data.read(loaded, where)
     _files[config.name] = _list_files()
     file, digest = _find_source(load)
     source = f"code of {file} (SHA-256 {digest})" if digest else "code of no file"
-    splits = splits_of_arrays(loaded, source=source, where=where)
+    if data.is_of_batches:
+        with _users_code(where):
+            again = _call(load, where, {"data_dir": data_dir}, config.options)
+            trained = fit_data.read(again, where)
+            if trained.training is data.training and inspect.isgenerator(data.training):
+                raise DatasetError(
+                    f"{where}: returned the same generator twice. tfbench looks at one, and trains"
+                    " with another. Make it within the function."
+                )
+            return splits_of_batches(trained, data, batch_size, source=source, where=where)
+    splits = splits_of(data, source=source, where=where)
     if splits.spec.is_structured:  # it is checked array by array
         return splits
     for name, split in (("train", splits.train), ("validation", splits.validation)):

@@ -114,7 +114,7 @@ def test_layers_of_another_precision_are_rejected(path: Path) -> None:
     save(path, keras.layers.Dense(3, dtype="mixed_bfloat16"))
     message = rejection(path)
     assert "its layers compute in mixed_bfloat16, the run in float32." in message
-    assert 'Set training.precision = "mixed_bfloat16".' in message
+    assert "Use --set training.precision=mixed_bfloat16." in message
 
 
 def test_code_in_a_file_does_not_run(in_tmp_path: Path, path: Path) -> None:

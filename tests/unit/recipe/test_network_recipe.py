@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.runs.requests import load_request
 
@@ -15,7 +16,16 @@ TRACE = "import pathlib\npathlib.Path('imported').touch()\n"
 
 @pytest.mark.parametrize(
     ("code", "dataset"),
-    [("", "network"), ("def load_data(): ...", "{file}:load_data")],
+    [
+        ("", "network"),
+        ("def other():\n    load_data = 1", "network"),
+        ("import data.load_data", "network"),
+        ("def load_data(): ...", "{file}:load_data"),
+        ("from data import load_data", "{file}:load_data"),
+        ("from data import other as load_data", "{file}:load_data"),
+        ("load_data = functools.partial(print)", "{file}:load_data"),
+        ("try:\n    from data import load_data\nexcept ImportError: ...", "{file}:load_data"),
+    ],
 )
 def test_a_file_of_code_trains_on_the_data_of_its_own(
     in_tmp_path: Path, code: str, dataset: str
@@ -34,6 +44,28 @@ def test_a_file_of_code_trains_on_the_data_of_its_own(
         True,
     )
     assert not Path("imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("old.h5", "Keras's old format"),
+        ("w.weights.h5", "weights without their network"),
+        ("saved", "SavedModel"),
+    ],
+)
+def test_a_network_saved_in_another_format_is_named_with_what_to_do(
+    in_tmp_path: Path, name: str, told: str
+) -> None:
+    if name == "saved":
+        (in_tmp_path / name).mkdir()
+        (in_tmp_path / name / "saved_model.pb").touch()
+    else:
+        (in_tmp_path / name).touch()
+    with pytest.raises(UnknownNameError, match=told):
+        find_recipe(name)
+    with pytest.raises(RecipeError, match=told):
+        load_recipe(find_recipe("mnist_mlp"), {"model.file": name})
 
 
 def test_a_saved_network_is_a_recipe_for_data_that_is_named(in_tmp_path: Path) -> None:

@@ -289,7 +289,7 @@ def test_a_saved_network_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"^model\.file: no such file: /nowhere/net\.keras\."):
         load_with(tmp_path, 'name = "mlp"', model__file="/nowhere/net.keras")
     with pytest.raises(RecipeError, match=r"mine\.toml: model: file must end in \.keras"):
-        load_with(tmp_path, 'file = "net.h5"')
+        load_with(tmp_path, 'file = "net.onnx"')
 
 
 def test_a_network_named_on_the_command_line_is_not_taken_for_that_of_the_recipe(

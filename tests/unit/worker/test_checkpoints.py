@@ -137,7 +137,11 @@ def test_the_time_of_a_resumed_run_goes_on_where_its_predecessor_ended(
         request=request,
         model=SimpleNamespace(fit=lambda batches, **fields: fitted.update(fields)),
         resolved=SimpleNamespace(placement=build_placement()),
-        splits=SimpleNamespace(train=SimpleNamespace(num_samples=64)),
+        splits=SimpleNamespace(
+            train=SimpleNamespace(num_samples=64),
+            validation=SimpleNamespace(num_samples=0),
+            pipeline=None,
+        ),
     )
     training.train(prepared)
     assert fitted["initial_epoch"] == 2

@@ -236,14 +236,14 @@ import keras
 
 def build_model():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
-    model.compile(keras.optimizers.AdamW(0.5), "binary_crossentropy", steps_per_execution=3)
+    model.compile(keras.optimizers.AdamW(0.5), "binary_crossentropy")
     return model
 """
     write("nets.py", code)
     recipe = build_recipe(model={"name": "nets.py:build_model"})
     arguments = (recipe.model, recipe.training, SPEC)
     model = compiled_model.build_compiled_model(*arguments, allows_code=True)
-    assert (model.loss, model.steps_per_execution) == ("binary_crossentropy", 1)
+    assert model.loss == "binary_crossentropy"
     assert summarize_model(model, "", {}).own_optimizer == "AdamW"
     given = ["training.optimizer.momentum"]
     message = rejection(
@@ -419,8 +419,8 @@ WORDS = "(np.array([[2**24 + 1, 3]] * 4, 'int64'), np.arange(4))"
     [
         (
             (
-                "[[np.zeros((5, 3)), np.zeros(5)], [np.zeros((2, 3), 'int64'), np.zeros(2,"
-                " 'float16')]]"
+                "((np.zeros((5, 3)), np.zeros(5)), (np.zeros((2, 3), 'int64'), np.zeros(2,"
+                " 'float16')))"
             ),
             "float32",
             None,
@@ -445,8 +445,8 @@ def test_values_become_a_regression_and_integers_stay_integers(
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        ("None", "must return ((x_train, y_train), (x_val, y_val)) of NumPy arrays"),
-        ("(1, 2)", "Received: (int, int)."),
+        ("None", "must return what fit takes: (x, y)"),
+        ("(1, 2)", "Received as x_train: int"),
         ("((X, Y, Y[:5]), (X, Y, Y))", "train: found 6 inputs, but 5 weights."),
         ("((X, Y), (X, Y, Y))", "training and validation data must have the same arrays. "),
         (

@@ -20,6 +20,7 @@ _SOFT_PLACEMENT = "soft_device_placement"  # between devices of one kind
 VERSIONS = ("tfbench", "tensorflow", "keras", "jax", "torch")
 _DIGESTS = ("model_digest", "dataset_digest")
 _FILES = ("model_files", "dataset_files")  # before the place of each: "model_files.mine/nets.py"
+_CONTENT = "dataset_content"  # not recorded of every run
 _FLOPS = ("flops_per_sample", "training_flops_per_sample")  # not known of every network
 # What was built, with the settings that change it where these differ.
 _CHANGED_BY = {
@@ -31,8 +32,9 @@ _CHANGED_BY = {
     "model_files": ("model.name", "model.file", "dataset.name"),
     "dataset_digest": ("dataset.name",),
     "dataset_files": ("dataset.name",),
+    _CONTENT: ("dataset",),
 }
-_SIZES = tuple(name for name in _CHANGED_BY if name not in (*_DIGESTS, *_FILES))
+_SIZES = tuple(name for name in _CHANGED_BY if name not in (*_DIGESTS, *_FILES, _CONTENT))
 # What is read back beside the recipe, by record: all of it must be equal.
 _RECORDED = {
     "settings": (
@@ -107,6 +109,7 @@ _WORDS = {
     "model_digest": "the network",
     "dataset_digest": "the code of your data",
     "model_files": "how much of your network's code is recorded",
+    _CONTENT: "the samples that your code returned",
     "dataset_files": "how much of your data's code is recorded",
     "num_parameters": "number of parameters",
     "num_trainable_parameters": "number of trainable parameters",
@@ -202,6 +205,7 @@ def run_settings(result: RunResult) -> Settings:
     if result.dataset:  # a set may have been found with fewer samples than were published
         values["dataset.train_samples"] = result.dataset.train_samples
         values["dataset_digest"] = result.dataset.digest
+        values[_CONTENT] = result.dataset.content or None
         values |= flatten({"dataset_files": result.dataset.files})
     if result.model:
         values |= {name: getattr(result.model, name) for name in _SIZES}
@@ -264,7 +268,7 @@ def find_unequal_settings(
     if a.get("device_kinds") != b.get("device_kinds"):
         pairs.pop(_SOFT_PLACEMENT, None)
     pairs = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    for name in _FLOPS:
+    for name in (*_FLOPS, _CONTENT):
         if None in pairs.get(name, ()):
             del pairs[name]
     for changed, causes in _CHANGED_BY.items():

@@ -65,6 +65,15 @@ class Split:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Pipeline:
+    """Batches of the user's own, as `fit` is given them."""
+
+    training: Any  # what makes them
+    validation: Any
+    arguments: Mapping[str, Any]  # of `fit` that go with them
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Splits:
     """Training, validation and, if there is one, test samples of a data set.
 
@@ -82,6 +91,9 @@ class Splits:
     mean: npt.NDArray[np.float32] | None = None
     # whether the samples were decoded before, as of `sources/cache.py`; "": they are not kept there
     cache: str = ""
+    # Makes the batches itself; the splits then hold the first batch of each alone.
+    pipeline: Pipeline | None = None
+    content: str = ""  # digest of the user's own samples, and of how many of them; "": none
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,7 +202,7 @@ def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int | None) -> s
         )
     if len(split.inputs) != len(split.targets):
         return f"found {len(split.inputs)} inputs, but {len(split.targets)} targets"
-    if spec.num_classes is not None:
+    if spec.num_classes is not None and len(split.targets):
         low = int(np.min(split.targets))
         high = int(np.max(split.targets))
         if low < 0 or high >= spec.num_classes:

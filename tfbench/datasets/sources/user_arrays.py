@@ -1,27 +1,38 @@
-"""Data that a function of the user's returned: arrays, or splits, that must fit together."""
+"""Data that a function of the user's returned, as splits: arrays that must fit together."""
 
 import dataclasses
+import hashlib
 import math
 from typing import Any
 
 import numpy as np
 
-from tfbench.datasets.sources.splits import Array, Split, Splits, list_arrays, map_arrays
+from tfbench.datasets.sources import fit_data
+from tfbench.datasets.sources.fit_data import FORM, FitData
+from tfbench.datasets.sources.splits import Array, Pipeline, Split, Splits, list_arrays, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
-_FORM = (
-    "((x_train, y_train), (x_val, y_val)) of NumPy arrays, each pair with sample weights as a third"
-    " item if there are"
-)
 _SPLITS = {"train": "train", "val": "validation"}
 _PARTS = {"x": "samples of another input", "y": "targets", "weights": "weights"}
+
+_OWN_BATCHES = (
+    "the batches are those of your own pipeline, which is measured with the network. Other backends"
+    " may get others, and a resumed run begins the pipeline anew."
+)
+_DIGESTED_BYTES = 2**28  # of an array, of which all samples are digested
+_DIGESTED_ROWS = 1000  # of a larger one
 
 Data = tuple[Any, Any, Any]
 
 
 def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
-    """Makes splits of plain arrays, and describes them.
+    """Makes splits of plain arrays, and describes them; as `splits_of`."""
+    return splits_of(fit_data.read(loaded, where), source=source, where=where)
+
+
+def splits_of(loaded: FitData, *, source: str, where: str) -> Splits:
+    """Makes splits of arrays, and describes them.
 
     They are fed as `fit` feeds them: floats as float32, integers as they are, unscaled. Bytes of a
     single input become float32. One integer a sample is a label, and the largest says how many
@@ -29,17 +40,21 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
     labels, only a network that comes compiled can take.
 
     Args:
-        loaded: ((x_train, y_train), (x_val, y_val)), each x, y and weights an array, or arrays in
-            dicts and tuples.
+        loaded: Arrays, or arrays in dicts and tuples.
         source: Of the data, for the record.
         where: The function that returned it, for messages.
 
     Raises:
         DatasetError: It is something else, or the arrays do not fit together.
     """
-    raw_train, raw_validation = _pair(loaded, where)
-    train = _read(raw_train, "train", where)
-    validation = _read(raw_validation, "val", where)
+    train = _read(loaded.training, "train", where)
+    validation: Data = map_arrays(lambda array: array[:0], train)  # there is none
+    if fit_data.makes_batches(loaded.validation):
+        raise DatasetError(
+            f"{where}: validates arrays by batches. Return arrays, or batches, for both."
+        )
+    if loaded.validation is not None:
+        validation = _read(loaded.validation, "val", where)
     if validation[2] is None:  # weights of classes are for the training alone
         num_samples = _count(validation[0])
         ones = map_arrays(
@@ -62,7 +77,84 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
         raise DatasetError(
             f"{where}: validation: expected arrays of shapes {expected}, found {found}."
         )
-    return Splits(spec=spec, train=train_split, validation=validation_split, source=source)
+    spec = dataclasses.replace(spec, shuffled=bool(loaded.arguments.get("shuffle", True)))
+    return Splits(
+        spec=spec,
+        train=train_split,
+        validation=validation_split,
+        source=source,
+        content=_digest((fed_train, fed_validation)),
+    )
+
+
+def splits_of_batches(
+    loaded: FitData, inspected: FitData, batch_size: int, *, source: str, where: str
+) -> Splits:
+    """Makes splits of batches that the user makes, which hold the first batch of each.
+
+    Args:
+        loaded: To train with.
+        inspected: The same, made once more, to be looked at: that may change it.
+        batch_size: Of the run, over all replicas.
+        source: As of `splits_of`.
+        where: As of `splits_of`.
+
+    Raises:
+        DatasetError: The batches are of another size, or it is not known how many there are.
+    """
+    steps = loaded.arguments.get("steps_per_epoch")
+    train = fit_data.inspect_batches(inspected.training, where, steps)
+    if train.batch_size != batch_size:
+        raise DatasetError(
+            f"{where}: makes batches of {train.batch_size} samples, and the run counts"
+            f" {batch_size}. Use --global-batch-size {train.batch_size}."
+        )
+    train_split = _split_of_batches(train.first, train.num_samples)
+    validation_split = _split_of_batches(train.first, 0)
+    if fit_data.makes_batches(inspected.validation):
+        steps = loaded.arguments.get("validation_steps")
+        found = fit_data.inspect_batches(inspected.validation, where, steps)
+        validation_split = _split_of_batches(found.first, found.num_samples)
+    elif inspected.validation is not None:
+        data = _read(inspected.validation, "val", where)
+        validation_split = _split(data)
+    spec = DatasetSpec(
+        input_shape=_shape_of(train_split.inputs),
+        target_shape=_shape_of(train_split.targets),
+        train_samples=train_split.num_samples,
+        validation_samples=validation_split.num_samples,
+        is_structured=True,
+    )
+    validation = loaded.validation
+    if isinstance(validation, tuple):  # arrays: `fit` takes as many as there are
+        while validation[-1] is None:
+            validation = validation[:-1]
+    pipeline = Pipeline(training=loaded.training, validation=validation, arguments=loaded.arguments)
+    return Splits(
+        spec=spec,
+        train=train_split,
+        validation=validation_split,
+        source=source,
+        notes=(_OWN_BATCHES,),
+        pipeline=pipeline,
+    )
+
+
+def _split_of_batches(first: Data, num_samples: int) -> Split:
+    return dataclasses.replace(_split(first), num_samples=num_samples)
+
+
+def _digest(data: Any) -> str:
+    """Returns what identifies arrays: of all samples, or of some where there are many."""
+    digest = hashlib.sha256()
+    kind = "all"
+    for array in list_arrays(data):
+        digest.update(f"{array.shape} {array.dtype}".encode())
+        if array.nbytes > _DIGESTED_BYTES:
+            kind = "sample"
+            array = array[np.linspace(0, len(array) - 1, _DIGESTED_ROWS).astype(np.int64)]
+        digest.update(np.ascontiguousarray(array).data)
+    return f"{digest.hexdigest()[:12]} of {kind}"
 
 
 def _split(data: Data) -> Split:
@@ -111,30 +203,15 @@ def _fed_dtype(dtype: Any) -> Any:
     return np.int64
 
 
-def _pair(loaded: Any, where: str) -> tuple[Any, Any]:
-    try:
-        train, validation = loaded
-        if not (isinstance(train, tuple | list) and isinstance(validation, tuple | list)):
-            raise TypeError
-        if not {len(train), len(validation)} <= {1, 2, 3}:
-            raise ValueError
-    except (TypeError, ValueError) as error:
-        raise DatasetError(
-            f"{where}: must return {_FORM}. Received: {_describe(loaded)}."
-        ) from error
-    return train, validation
-
-
 def _read(data: Any, name: str, where: str) -> Data:
     """Returns inputs, targets and weights, checked; those that are missing are None."""
-    missing = [None] * (len(_PARTS) - len(data))
-    parts: Data = (*data, *missing)
+    parts: Data = data
     num_samples: int | None = None
     for part, structure in zip(_PARTS, parts, strict=True):
         arrays = list_arrays(structure)
         if not arrays and part == "x":
             raise DatasetError(
-                f"{where}: must return {_FORM}. Received as x_{name}: {_describe(structure)}."
+                f"{where}: must return {FORM}. Received as x_{name}: {_describe(structure)}."
             )
         for array in arrays:
             # Samples, and at least one value of each where there is one input.
@@ -145,7 +222,7 @@ def _read(data: Any, name: str, where: str) -> Data:
                 or array.dtype.kind not in "biuf"
             ):
                 raise DatasetError(
-                    f"{where}: must return {_FORM}. Received as {part}_{name}: {_describe(array)}; "
+                    f"{where}: must return {FORM}. Received as {part}_{name}: {_describe(array)}; "
                     f"it must be an array of numbers, samples first, with {num_axes} axes or more."
                 )
             if num_samples is None:
@@ -164,7 +241,8 @@ def _describe_data(train: Split, validation: Split) -> DatasetSpec:
     x = train.inputs
     y = train.targets
     spec = DatasetSpec(
-        input_shape=(),
+        input_shape=_shape_of(x),
+        target_shape=_shape_of(y),
         train_samples=train.num_samples,
         validation_samples=validation.num_samples,
         is_structured=True,
@@ -177,16 +255,23 @@ def _describe_data(train: Split, validation: Split) -> DatasetSpec:
     if y.dtype.kind in "biu":  # labels
         if y.shape[1:] not in ((), (1,)):
             return spec
-        num_classes = max(int(y.max()), int(validation.targets.max())) + 1
+        num_classes = int(y.max()) + 1
+        if validation.num_samples:
+            num_classes = max(num_classes, int(validation.targets.max()) + 1)
     dtype: Any = str(x.dtype)
     return dataclasses.replace(
         spec,
-        input_shape=x.shape[1:],
         input_dtype=dtype,
-        target_shape=y.shape[1:],
         num_classes=num_classes,
         is_structured=False,
     )
+
+
+def _shape_of(structure: Any) -> Any:
+    """Returns the shapes of samples: one, or as many in the same dicts and tuples."""
+    if structure is None:
+        return ()
+    return map_arrays(lambda array: array.shape[1:], structure)
 
 
 def _describe(value: object) -> str:

@@ -1,15 +1,20 @@
 """Models from a file, or from a function of the user's: whether they fit a run."""
 
+import contextlib
+import functools
 import hashlib
+import inspect
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from tfbench.errors import RecipeError
 from tfbench.recipe.conflicts import LABELS_HINT
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import Precision
 
 Shape = tuple[int | None, ...]
 _SCALES_BYTES = 0.02  # what scales bytes to some units is less
@@ -100,12 +105,18 @@ def require_precision(model: Any, where: str) -> None:
 
     of_run = keras.config.dtype_policy().name
     layers = model._flatten_layers(include_self=False, recursive=True)
-    of_layers = sorted({layer.dtype_policy.name for layer in layers if layer.weights})
-    if of_layers and of_run not in of_layers:
-        raise RecipeError(
-            f"{where}: its layers compute in {', '.join(of_layers)}, the run in {of_run}. "
-            f'Set training.precision = "{of_layers[0]}".'
-        )
+    # A quantized layer, "int8_from_float32", computes with others in the precision behind it.
+    names = [layer.dtype_policy.name for layer in layers if layer.weights]
+    of_layers = sorted({name.rpartition("_from_")[2] for name in names})
+    if not of_layers or of_run in of_layers:
+        return
+    possible = [name for name in of_layers if name in get_args(Precision)]
+    remedy = f"Build them in {of_run}: keras.config.set_dtype_policy."
+    if possible:
+        remedy = f"Use --set training.precision={possible[0]}."
+    raise RecipeError(
+        f"{where}: its layers compute in {', '.join(of_layers)}, the run in {of_run}. {remedy}"
+    )
 
 
 def find_second_scaling(model: Any, spec: DatasetSpec) -> str | None:
@@ -204,6 +215,56 @@ def has_own_step(model: Any) -> bool:
 def comes_compiled(model: Any) -> bool:
     """Says whether a model in training came compiled, with its own loss and optimizer."""
     return getattr(model, "_comes_compiled", False)
+
+
+@contextlib.contextmanager
+def compilers_noted() -> Iterator[None]:
+    """Notes of each model that is compiled in the block whether Keras chose its compiler.
+
+    Keras keeps what it chose, and not that it did.
+    """
+    from keras.src.trainers.trainer import Trainer
+
+    compile_model = Trainer.compile
+    signature = inspect.signature(compile_model)
+
+    def compile_and_note(model: Any, *arguments: Any, **options: Any) -> None:
+        compile_model(model, *arguments, **options)
+        given = signature.bind(model, *arguments, **options).arguments
+        model._chose_compiler_itself = given.get("jit_compile", "auto") == "auto"
+
+    Trainer.compile = compile_and_note
+    try:
+        yield
+    finally:
+        Trainer.compile = compile_model
+
+
+def chose_compiler_itself(model: Any) -> bool:
+    """Says whether a model was compiled with `jit_compile="auto"`, as is Keras's default.
+
+    A file holds what Keras chose where it was saved, and not whether it did.
+    """
+    return getattr(model, "_chose_compiler_itself", True)
+
+
+def hand_over_as_fit(model: Any, arrays: tuple[Any, ...]) -> None:
+    """Has steps of its own get samples without targets as `fit(x)` hands them over: not in a tuple.
+
+    Args:
+        model: Compiled.
+        arrays: Of the data, as a batch holds them.
+    """
+    if len(arrays) != 1 or isinstance(arrays[0], tuple):
+        return
+    for name in ("train_step", "test_step"):
+        if is_own(model, name):
+            setattr(model, name, functools.partial(_call_without_tuple, getattr(model, name)))
+
+
+def _call_without_tuple(step: Callable[..., Any], *arguments: Any) -> Any:
+    *state, (samples,) = arguments
+    return step(*state, samples)
 
 
 def can_evaluate(model: Any) -> bool:
