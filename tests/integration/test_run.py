@@ -247,9 +247,8 @@ def test_a_run_is_what_was_asked_for_and_says_what_it_is_worth(
 
 
 def test_runs_at_the_same_time_say_so(runs: dict[str, Done]) -> None:
-    warnings = [
-        warning for name in ("plain", "mirrored") for warning in runs[name].document["warnings"]
-    ]
+    """Of the first two, one starts cold, and the other may be over by then."""
+    warnings = [warning for done in runs.values() for warning in done.document["warnings"]]
     assert any("at the same time" in warning for warning in warnings)
 
 
