@@ -56,7 +56,7 @@ class WarmUpCosine(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Distiller(keras.Model):
-    """Trains the student to give the teacher's answers; true labels serve validation only."""
+    """Trains the student to give the teacher's answers; true labels serve accuracy only."""
 
     def __init__(self, student, teacher, temperature):
         super().__init__()
@@ -74,7 +74,7 @@ class Distiller(keras.Model):
         return self.student(images, training=training)
 
     def train_step(self, data):
-        images, _ = data
+        images, labels = data
         wanted = tf.nn.softmax(self.teacher(images, training=False) / self.temperature)
         with tf.GradientTape() as tape:
             answers = self.student(images, training=True) / self.temperature
@@ -83,7 +83,8 @@ class Distiller(keras.Model):
         weights = self.student.trainable_variables
         self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
         self.loss_tracker.update_state(loss)
-        return {"distillation_loss": self.loss_tracker.result()}
+        results = self.compute_metrics(images, labels, answers)
+        return {"distillation_loss": self.loss_tracker.result(), "accuracy": results["accuracy"]}
 
     def test_step(self, data):
         images, labels = data

@@ -76,7 +76,6 @@ def train(epochs):
         batch_size=BATCH_SIZE,
         epochs=epochs,
         validation_data=validation,
-        shuffle=False,
         verbose=0,
     )
     return model, history

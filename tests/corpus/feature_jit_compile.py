@@ -1,6 +1,6 @@
 """Trains a small image classifier whose train step is compiled with jit_compile=True."""
 
-BACKENDS = ("tensorflow", "jax", "torch")
+BACKENDS = ("tensorflow", "jax")  # Keras fails on PyTorch: torch.compile cannot do it
 
 import keras
 import numpy as np
@@ -43,7 +43,7 @@ def train(epochs):
     keras.utils.set_random_seed(0)
     model = build_model()
     x, y = load_data()
-    history = model.fit(x, y, batch_size=BATCH_SIZE, epochs=epochs, shuffle=False, verbose=0)
+    history = model.fit(x, y, batch_size=BATCH_SIZE, epochs=epochs, verbose=0)
     return model, history
 
 

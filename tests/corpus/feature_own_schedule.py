@@ -61,7 +61,7 @@ def train(epochs):
     keras.utils.set_random_seed(0)
     model = build_model()
     x, y = load_data()
-    history = model.fit(x, y, batch_size=BATCH_SIZE, epochs=epochs, shuffle=False, verbose=0)
+    history = model.fit(x, y, batch_size=BATCH_SIZE, epochs=epochs, verbose=0)
     return model, history
 
 

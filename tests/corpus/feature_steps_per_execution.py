@@ -1,6 +1,6 @@
 """Trains a denoising autoencoder with four batches in each execution of the train function."""
 
-BACKENDS = ("tensorflow", "jax", "torch")
+BACKENDS = ("tensorflow", "jax")
 
 import keras
 import numpy as np

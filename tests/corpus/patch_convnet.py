@@ -164,7 +164,6 @@ def train(epochs):
         batch_size=BATCH_SIZE,
         epochs=epochs,
         validation_data=validation_data,
-        shuffle=False,
         verbose=0,
     )
     return model, history

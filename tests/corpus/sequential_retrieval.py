@@ -1,6 +1,6 @@
 """Trains a two-tower network that retrieves the next film from the films watched before."""
 
-BACKENDS = ("tensorflow", "jax", "torch")
+BACKENDS = ("tensorflow", "torch")
 
 import keras
 import numpy as np
@@ -101,7 +101,6 @@ def train(epochs):
         batch_size=BATCH_SIZE,
         epochs=epochs,
         validation_data=validation,
-        shuffle=False,
         verbose=0,
     )
     return model, history

@@ -97,11 +97,11 @@ def build_generator():
 
 def build_discriminator():
     image, alpha = keras.Input((SIZE, SIZE, 3)), keras.Input((1, 1, 1))
-    old = layers.LeakyReLU(0.2)(Equalized(FILTERS, (1, 1))(layers.AveragePooling2D()(image)))
+    old = layers.LeakyReLU(0.2)(Equalized(FILTERS, (1, 1))(layers.AveragePooling2D(2)(image)))
     new = layers.LeakyReLU(0.2)(Equalized(FILTERS, (1, 1))(image))
-    new = layers.AveragePooling2D()(layers.LeakyReLU(0.2)(Equalized(FILTERS)(new)))
+    new = layers.AveragePooling2D(2)(layers.LeakyReLU(0.2)(Equalized(FILTERS)(new)))
     x = MinibatchSpread()(old + alpha * (new - old))
-    x = layers.AveragePooling2D()(layers.LeakyReLU(0.2)(Equalized(FILTERS)(x)))
+    x = layers.AveragePooling2D(2)(layers.LeakyReLU(0.2)(Equalized(FILTERS)(x)))
     verdict = Equalized(1, window=(), gain=1.0)(layers.Flatten()(x))
     return keras.Model([image, alpha], verdict, name="discriminator")
 

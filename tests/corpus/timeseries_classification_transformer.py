@@ -66,7 +66,6 @@ def train(epochs):
         validation_data=validation,
         batch_size=BATCH_SIZE,
         epochs=epochs,
-        shuffle=False,
         verbose=0,
     )
     return model, history

@@ -9,6 +9,7 @@ A process for itself: devices are chosen once.
 import contextlib
 import importlib.util
 import json
+import multiprocessing
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +50,11 @@ def batch_size_of(name: str) -> int:
 
 
 def load_program(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"plain_{name}", PROGRAMS / f"{name}.py")
+    # By the name that tfbench gives it: configurations of the user's classes hold it.
+    spec = importlib.util.spec_from_file_location(name, PROGRAMS / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -64,8 +68,11 @@ def describe(model: Any, history: dict[str, Any], num_steps: int) -> dict[str, A
     """Returns what a training came to: figures of each epoch, settings, steps and weights."""
     import keras
 
-    optimizer = to_plain(model.optimizer.get_config())
-    del optimizer["name"]  # of the second in a process
+    try:
+        optimizer = to_plain(model.optimizer.get_config())
+        del optimizer["name"]  # of the second in a process
+    except NotImplementedError:  # of a schedule of the user's
+        optimizer = type(model.optimizer).__name__
     weights = [keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights]
     return {
         "history": history,
@@ -78,12 +85,6 @@ def describe(model: Any, history: dict[str, Any], num_steps: int) -> dict[str, A
         "steps": num_steps,
         "weights": weights,
     }
-
-
-class Captured:
-    """The model that tfbench trained, and its data."""
-
-    prepared: Any = None
 
 
 def train_by_tfbench(name: str, strategy: str, overrides: dict[str, Any]) -> dict[str, Any]:
@@ -99,6 +100,7 @@ def train_by_tfbench(name: str, strategy: str, overrides: dict[str, Any]) -> dic
         "backend": os.environ.get("KERAS_BACKEND", "tensorflow"),
         "global_batch_size": batch_size_of(name),
         "epochs": EPOCHS,
+        "feed": "fit",  # as of networks that are named on the command line
         **overrides,
     }
     recipe = build_recipe(
@@ -112,9 +114,10 @@ def train_by_tfbench(name: str, strategy: str, overrides: dict[str, Any]) -> dic
     given = tuple(f"training.{key}" for key in overrides)
     request = build_request(recipe=recipe, allows_code=True, overrides=given)
     train = benchmark.train
+    models = []
 
     def train_and_keep(prepared: Any, *arguments: Any) -> Any:
-        Captured.prepared = prepared
+        models.append(prepared.model)
         return train(prepared, *arguments)
 
     benchmark.train = train_and_keep
@@ -134,25 +137,18 @@ def train_by_tfbench(name: str, strategy: str, overrides: dict[str, Any]) -> dic
             if value is not None:
                 history.setdefault(key, []).append(value)
     num_steps = sum(epoch["num_steps"] for epoch in epochs)
-    return describe(Captured.prepared.model, history, num_steps)
+    return describe(models[0], history, num_steps)
 
 
-def train_by_fit(name: str, prepared: Any) -> dict[str, Any]:
-    """Trains it by `fit`: as the program does, or on the same batches where tfbench orders them."""
-    import keras
+def train_by_fit(name: str, strategy: str) -> dict[str, Any]:
+    """Trains it by `fit`, as the program does; over two replicas, in the scope of a strategy."""
 
     from tfbench.worker.recorder import flatten_logs
 
     program = load_program(name)
-    keras.distribution.set_distribution(None)
-    keras.config.set_dtype_policy("float32")
-    with steps_counted() as steps:
-        if is_truth_of_program(prepared):
-            model, fitted = program.train(EPOCHS)
-        else:
-            keras.utils.set_random_seed(0)
-            model = program.build_model()
-            fitted = fit_on_batches(model, prepared)
+    scope = scope_of_replicas() if strategy == "mirrored" else contextlib.nullcontext()
+    with scope, steps_counted() as steps:
+        model, fitted = program.train(EPOCHS)
     epochs: list[dict[str, float]] = []
     for number in range(EPOCHS):
         logs = {key: values[number] for key, values in fitted.history.items()}
@@ -161,15 +157,26 @@ def train_by_fit(name: str, prepared: Any) -> dict[str, Any]:
     return describe(model, history, sum(steps))
 
 
-def is_truth_of_program(prepared: Any) -> bool:
-    """Says whether tfbench takes the very batches that the program gives to `fit`.
+def scope_of_replicas() -> contextlib.AbstractContextManager[Any]:
+    """Returns the scope of a strategy over two devices of the processor."""
+    import keras
 
-    tfbench shuffles arrays by itself, and fills the last batch of an epoch.
-    """
-    splits = prepared.splits
-    has_full_batches = splits.train.num_samples % prepared.training.global_batch_size == 0
-    is_in_order = not splits.spec.shuffled and has_full_batches
-    return splits.pipeline is not None or is_in_order
+    if keras.backend.backend() == "jax":
+        import jax
+
+        jax.config.update("jax_num_cpu_devices", 2)
+        keras.distribution.set_distribution(keras.distribution.DataParallel(devices=jax.devices()))
+        return contextlib.nullcontext()
+    import tensorflow as tf
+
+    processor = tf.config.list_physical_devices("CPU")[0]
+    logical = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(processor, logical)
+    reduction = tf.distribute.ReductionToOneDevice()
+    devices = ["/device:CPU:0", "/device:CPU:1"]
+    strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
+    scope: contextlib.AbstractContextManager[Any] = strategy.scope()
+    return scope
 
 
 @contextlib.contextmanager
@@ -185,7 +192,8 @@ def steps_counted() -> Iterator[list[int]]:
             self.last = batch
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            steps.append(self.last + 1)
+            of_epoch = self.params["steps"]  # the last execution may have fewer than the others
+            steps.append(min(self.last + 1, of_epoch or self.last + 1))
 
     def fit_and_count(model: Any, *arguments: Any, **options: Any) -> Any:
         return fit(model, *arguments, **options, callbacks=[Steps()])
@@ -197,52 +205,53 @@ def steps_counted() -> Iterator[list[int]]:
         keras.Model.fit = fit
 
 
-def fit_on_batches(model: Any, prepared: Any) -> Any:
-    """Calls `fit` with the batches that tfbench makes of arrays."""
-    from tfbench import backends
-    from tfbench.models.structure.foreign_model import can_evaluate
+def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns what a function returns in a process of its own, or what it raised.
 
-    backend = backends.current()
-    splits = prepared.splits
-    batch_size = prepared.training.global_batch_size
-    batches = backend.build_training_dataset(splits, global_batch_size=batch_size, seed=0)
-    validation = None
-    if splits.validation.num_samples and can_evaluate(model):
-        validation = backend.build_validation_dataset(splits, batch_size=batch_size)
-    return model.fit(
-        batches,
-        steps_per_epoch=prepared.steps_per_epoch,
-        epochs=EPOCHS,
-        shuffle=False,
-        verbose=0,
-        validation_data=validation,
-    )
+    Of a TfbenchError its text alone. Random numbers of a framework hang on all that its process did before.
+    """
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        try:
+            return pool.submit(call, function, *arguments).result()
+        except Exception as error:  # Keras raises what it likes
+            return error
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    from tfbench.errors import TfbenchError
+
+    try:
+        return function(*arguments)
+    except TfbenchError as error:
+        return str(error)
 
 
 def try_program(name: str, strategy: str) -> dict[str, Any]:
     """Trains a program both ways, following the advice of errors; returns what came of it."""
-    from tfbench.errors import TfbenchError
-
     overrides: dict[str, Any] = {}
     followed: list[str] = []
     while True:
-        try:
-            found = train_by_tfbench(name, strategy, overrides)
+        found = in_child(train_by_tfbench, name, strategy, overrides)
+        if not isinstance(found, str):
             break
-        except TfbenchError as error:
-            advice = find_advice(str(error))
-            if not advice or advice[0] in overrides or len(followed) == MOST_ADVICE:
-                return {"name": name, "outcome": "refused", "why": str(error).splitlines()[0]}
-            overrides[advice[0]] = advice[1]
-            followed.append(f"{advice[0]}={advice[1]}")
-    expected = train_by_fit(name, Captured.prepared)
+        advice = find_advice(found)
+        if not advice or advice[0] in overrides or len(followed) == MOST_ADVICE:
+            return {"name": name, "outcome": "refused", "why": found.splitlines()[0]}
+        overrides[advice[0]] = advice[1]
+        followed.append(f"{advice[0]}={advice[1]}")
+    expected = in_child(train_by_fit, name, strategy)
+    if isinstance(expected, Exception):
+        why = f"{type(expected).__name__}: {str(expected).splitlines()[0]}"
+        return {"name": name, "outcome": "fit fails", "why": why}
+    if isinstance(found, Exception):
+        raise found
     differences = list_differences(found, expected, ROUNDING if strategy == "mirrored" else 0.0)
     return {
         "name": name,
         "outcome": "differs" if differences else "equal",
         "why": "; ".join(differences),
         "followed": followed,
-        "batches": "the program's" if is_truth_of_program(Captured.prepared) else "tfbench's",
     }
 
 
@@ -280,21 +289,6 @@ def list_differences(found: Any, expected: Any, rounding: float, where: str = ""
     return [] if found == expected else [f"{where[:-1]}: tfbench {found}, fit {expected}"]
 
 
-def use_one_resolution() -> None:
-    """Lets devices be chosen once in this process, whatever is asked for afterwards."""
-    from tfbench import backends
-
-    backend = backends.current()
-    resolve = backend.resolve
-    resolved: list[Any] = []
-
-    def resolve_once(*asked: Any) -> Any:
-        resolved.append(resolved[0] if resolved else resolve(*asked))
-        return resolved[-1]
-
-    backend.resolve = resolve_once
-
-
 def print_table(python_of: Callable[[str], str]) -> None:
     """Tries all programs on all backends, a process each, and prints a table in Markdown."""
     rows = []
@@ -330,7 +324,8 @@ def main(what: str, *chosen: str) -> None:
     if what == "table":
         print_table(lambda backend: os.environ.get(f"PYTHON_{backend.upper()}", sys.executable))
         return
-    use_one_resolution()
+    import keras  # noqa: F401 - once for all children
+
     for name in chosen:
         sys.stdout.write("\n" + json.dumps(try_program(name, what)) + "\n")
         sys.stdout.flush()
