@@ -5,6 +5,7 @@ Whole-epoch time under `tfbench run` against bare `model.fit`.
     python benchmarks/overhead.py  # mnist_mlp and mnist_cnn
     python benchmarks/overhead.py --recipe mnist_mlp --pairs 20
     python benchmarks/overhead.py --backend jax --backend torch  # on other backends than TensorFlow
+    python benchmarks/overhead.py --recipe benchmarks/own_pipeline.py:build_model  # own batches
     python benchmarks/overhead.py --small  # small networks, beside plain fit and a bare loop
     python benchmarks/overhead.py --small --before ../older  # ... and another checkout of tfbench
 
@@ -36,6 +37,7 @@ import contextlib
 import json
 import os
 import random
+import runpy
 import signal
 import statistics
 import subprocess
@@ -44,6 +46,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import psutil
@@ -51,12 +54,34 @@ import small_networks
 from footer import describe_machine
 
 from tfbench.recipe.backend_support import BACKEND_TITLES
+from tfbench.recipe.registry import is_code
 from tfbench.runs.process import worker_variables
 
 ENDLESS = 1_000_000  # epochs
 POLL_SECONDS = 0.01
 DEVICE = "cpu:0"
 TENSORFLOW = "tensorflow"
+
+
+def fit_own(name: str) -> None:
+    """Trains a network of a file's with its own batches, as a script does."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    module = runpy.run_path(name.rpartition(":")[0])
+    model = module["build_model"]()
+    model.fit(module["load_data"](), epochs=ENDLESS, callbacks=[epoch_ends()], verbose=0)
+
+
+def epoch_ends() -> Any:
+    """Returns a callback that prints the clock at the end of each epoch."""
+    import keras
+
+    class EpochEnds(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+            print(time.perf_counter(), flush=True)
+
+    return EpochEnds()
 
 
 def bare_fit(recipe_name: str, backend_name: str) -> None:
@@ -79,16 +104,9 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     require_possible(recipe.distribution, training)
     set_process_wide(recipe)
     backend = backends.current()
-    import keras
-
     splits = load_data(recipe.dataset, None, seed=training.seed)
     model = build_compiled_model(recipe.model, training, splits.spec)
     batch = training.global_batch_size
-
-    class EpochEnds(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: object = None) -> None:
-            print(time.perf_counter(), flush=True)
-
     model.fit(
         backend.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
         epochs=ENDLESS,
@@ -96,7 +114,7 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
         validation_data=backend.build_validation_dataset(
             splits, batch_size=training.validation_batch_size or batch
         ),
-        callbacks=[EpochEnds()],
+        callbacks=[epoch_ends()],
         shuffle=False,
         verbose=0,
     )
@@ -174,11 +192,13 @@ class TfbenchSetup(Setup):
             "tfbench",
             "run",
             recipe,
-            "--data",
-            "synthetic",
             "--devices",
             DEVICE,
         ]
+        if is_code(recipe):
+            command += ["--global-batch-size", "64"]
+        else:
+            command += ["--data", "synthetic"]
         command += ["--backend", backend, "--epochs", str(ENDLESS), "--store", str(self._store)]
         super().__init__(command, folder / "console.txt", backend)
 
@@ -289,6 +309,8 @@ def main(
     With --small it prints the speeds of small networks instead.
     """
     if is_bare:
+        if is_code(recipes[0]):
+            fit_own(recipes[0])
         bare_fit(recipes[0], backends[0])
         return
     if is_small:

@@ -235,8 +235,9 @@ def _explain(cls: type, problem: Any, where: str, values: Any) -> str:
                 f" Set one of its keys, such as {path}.{keys[0]}."
             )
         case "tuple_type":
-            example = _example_of(cls, steps)
-            return f"{path}: must be a list{example}. Received: {_show(received)}."
+            if example := _example_of(cls, steps):
+                return f"{path}: must be a list, such as {example}. Received: {_show(received)}."
+            return f"{path}: must be a list. Received: {_show(received)}."
         case kind:
             message = _WANTED.get(kind) or re.sub(r"^\w+ should", "must", problem["msg"])
             return f"{path}: {message}. Received: {_show(received)}."
@@ -270,13 +271,13 @@ def _keys_beside(cls: type, steps: list[str]) -> list[str]:
 
 
 def _example_of(cls: type, steps: list[str]) -> str:
-    """Returns ", such as [1, 2]" where the default of a list is one."""
+    """Returns the default of a list, if it has one."""
     if not dataclasses.is_dataclass(cls) or len(steps) != 1:
         return ""
     defaults = {field.name: field.default for field in dataclasses.fields(cls)}
     default = defaults.get(steps[0])
     if isinstance(default, tuple) and default:
-        return f", such as {_show(default)}"
+        return _show(default)
     return ""
 
 

@@ -15,22 +15,22 @@ SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
     "benchmarks": 21950,
-    "tests": 157400,
+    "tests": 159000,
     "tfbench": 3570,
     "tfbench/analysis": 24900,
     "tfbench/backends": 14765,
     "tfbench/cli": 9709,
-    "tfbench/datasets": 10100,
+    "tfbench/datasets": 10200,
     "tfbench/machine": 3876,
     "tfbench/models": 9800,
     "tfbench/recipe": 5526,
-    "tfbench/records": 6080,
+    "tfbench/records": 6200,
     "tfbench/report": 20600,
     "tfbench/runs": 11360,
     "tfbench/store": 2735,
     "tfbench/sweeps": 10100,
     "tfbench/tracking": 7280,
-    "tfbench/worker": 14760,
+    "tfbench/worker": 15500,
 }
 _NO_CODE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from builders import build_recipe, build_request
 from tfbench.recipe.sections import MeasurementConfig
+from tfbench.records.batch_sizes import BatchSizes
 from tfbench.records.journal import Journal, Replay, request_fields
 from tfbench.records.json_lines import Follower
 from tfbench.records.run import RunResult, StepSpan
@@ -38,7 +39,7 @@ def build_readings(
         now=now,
     )
     defaults: dict[str, Any] = {
-        "global_batch_size": 4,
+        "batch_sizes": BatchSizes(size=4),
         "on_epoch": lambda record: False,
         "on_first_step": lambda: None,
     }

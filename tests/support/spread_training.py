@@ -140,8 +140,21 @@ def main() -> None:
             )
             if optimizer == "momentum":
                 found["evaluation"][spread] = training.evaluate()
+            if spread == "data":
+                found["fed_by_fit"] = parts_by_fit()
     found["resumed"] = _resume(splits, ones["adam"].weights())
     sys.stdout.write(json.dumps(found) + "\n")
+
+
+def parts_by_fit() -> list[list[int]]:
+    """Returns the shape of a device's part of each batch that `fit` makes of 18 samples."""
+    from keras.src.backend.jax.trainer import JAXEpochIterator
+
+    parts = []
+    for _, _, batches in JAXEpochIterator(np.zeros((18, 3), "float32"), batch_size=BATCH):
+        samples = next(batches)
+        parts.append(list(samples.sharding.shard_shape(samples.shape)))
+    return parts
 
 
 def _resume(splits: Splits, straight: list[Any]) -> dict[str, float]:

@@ -110,6 +110,8 @@ def build_brief(
                 "num_replicas": len(setup.devices),
                 "per_replica_batch_size": batch // len(setup.devices),
                 "step_time_median_seconds": batch / speed if speed else None,
+                "steady_steps": 100.0 if speed else 0.0,
+                "steady_seconds": 100 * batch / speed if speed else 0.0,
             },
             "warnings": [],
             "notes": [],

@@ -155,7 +155,7 @@ def choose_devices(
         mirrored = "" if training.backend == "torch" else ", or use --strategy mirrored"
         raise DeviceError(
             f"devices: 'gpu' means every GPU, here {', '.join(map(str, wanted))}, and strategy"
-            f" {config.strategy} takes one. Name it, for example gpu:0{mirrored}."
+            f" {config.strategy} takes one. Name it, for example --devices gpu:0{mirrored}."
         )
     return wanted
 

@@ -48,7 +48,10 @@ def read_comparison(
     if len(selections) != 1:
         raise click.UsageError("Name runs, a sweep (--sweep @last), or use --all.")
     if recipe and not takes_all:
-        raise click.UsageError("--recipe needs --all.")
+        raise click.UsageError(
+            "--recipe chooses among all runs. Leave --recipe out, or use --all instead of"
+            " --sweep or runs."
+        )
     settings = read_settings()
     compared = api.compare(
         runs or None,

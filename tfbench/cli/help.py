@@ -27,6 +27,7 @@ def help_command(context: click.Context, topic: str) -> None:
     command = cast(click.Group, main.command).get_command(main, topic)
     if command is None:
         raise click.UsageError(
-            f"'{topic}' is not a command. Name one of `tfbench --help`, or results."
+            f"'{topic}' is not a command. `tfbench --help` lists them; `tfbench help results` says"
+            " how to read results."
         )
     click.echo(command.get_help(click.Context(command, info_name=topic, parent=main)))

@@ -153,7 +153,7 @@ def _read_repeats(
     if repeats is None and until_precise is None:
         if varies_seed:
             raise click.UsageError(
-                "--vary-seed needs --repeats or --until-precise; for one run there is --seed."
+                "--vary-seed needs --repeats or --until-precise. For one run, use --seed instead."
             )
         return None
     most = repeats or DEFAULT_MAX_REPEATS

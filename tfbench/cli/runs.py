@@ -80,7 +80,7 @@ def runs_command(
         what = "none of these" if recipe or status else "no runs"
         click.echo(f"Store {store.root} holds {what}.")
         click.echo(
-            f"`{store.command('sweep', '--quick')}` makes some; --store names another store."
+            f"`{store.command('sweep', '--quick')}` makes some, or name another store with --store."
         )
         return
     echo_sections([history_section(entries[:limit])])

@@ -51,7 +51,8 @@ def show_command(
     """
     if as_toml and output_format == "json":
         raise click.UsageError(
-            '--toml and --format json exclude each other; the JSON holds the recipe as "recipe".'
+            "--toml and --format json exclude each other. Leave --toml out: the JSON holds the"
+            ' recipe as "recipe".'
         )
     from tfbench.recipe.files import find_recipe, load_recipe
     from tfbench.recipe.tables import list_meanings, to_tables
@@ -82,7 +83,7 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     if registry.is_code(recipe.dataset.name):
         raise RecipeError(
             "dataset.name: `tfbench show` loads no data, and needs the shapes of"
-            f" {recipe.dataset.name}. To print the recipe, use `tfbench show --toml`."
+            f" {recipe.dataset.name}. To print the recipe, add --toml."
         )
     require_code_allowed(recipe, allows_code=allows_code)
     settings = {
@@ -103,8 +104,8 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
         )
     except subprocess.TimeoutExpired as error:
         raise RecipeError(
-            f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show"
-            " --toml` prints the recipe without building it."
+            f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. Add --toml to"
+            " print the recipe without building it."
         ) from error
     return parse_report(child.stdout, child.stderr, child.returncode)
 

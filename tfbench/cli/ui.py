@@ -122,7 +122,7 @@ def _find_experiment(store: "Store", name: str) -> str:
         raise TrackingError(
             f"store {store.root}: holds no runs yet. `{store.command('run', 'RECIPE')}` makes one, "
             f"`{store.command('recover', '--all')}` rebuilds the database from the journals, "
-            "and --store names another store."
+            "or name another store with --store."
         )
     try:
         ids = database.experiment_ids(store.database)

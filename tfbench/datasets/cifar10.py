@@ -51,7 +51,7 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.views > 1 and self.crop is None:
-            raise ValueError(f"views = {self.views} needs a crop, such as crop = 24.")
+            raise ValueError(f"views = {self.views} needs a crop, such as --set dataset.crop=24.")
 
 
 def describe(config: Config) -> DatasetSpec:

@@ -97,6 +97,10 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         )
     folder = Path(data_dir)
     classes = _list_classes(folder / "train")
+    if len(classes) < 2:
+        raise DatasetError(
+            f"{folder / 'train'}: expected folders of two or more classes, found {len(classes)}."
+        )
     if len(classes) != config.num_classes:
         raise DatasetError(
             f"data set imagenet: {folder / 'train'}: expected {config.num_classes} classes, found"

@@ -32,7 +32,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
 
     if not spec.tokens_per_sample or not spec.is_fed_as_stored or spec.num_classes is None:
         raise RecipeError(
-            'model gpt: needs tokens, and a label for each of them. Set dataset.name = "text".'
+            "model gpt: needs tokens, and a label for each of them. Use --set dataset.name=text."
         )
     inputs = keras.Input(spec.input_shape, dtype="int32")
     x = embed(inputs, spec.num_classes, config.width, name="token")

@@ -69,11 +69,19 @@ def why_layers_merge(backend: BackendName, compiler: Compiler) -> str:
     return f'{_LAYERS_MERGE[compiler]} (compiler = "{compiler}"): none can be timed apart. {advice}'
 
 
-def find_lacking(backend: BackendName, *, carries_state: bool) -> list[str]:
-    """Returns what a model asks for that a backend does not have."""
-    if carries_state and backend in _NO_STATE:
-        return [
-            f"model.stateful: on backend {backend}, Keras {_NO_STATE[backend]}. Use stateful ="
-            " false, or backend tensorflow."
-        ]
-    return []
+def find_lacking(backend: BackendName, *, carries_state: bool, is_option: bool = True) -> list[str]:
+    """Returns what a model asks for that a backend does not have.
+
+    Args:
+        backend: That is to train it.
+        carries_state: Whether its recurrent layers carry their state from batch to batch.
+        is_option: Whether a key of the recipe has them do so.
+    """
+    if not carries_state or backend not in _NO_STATE:
+        return []
+    where = "model"
+    advice = "Use --backend tensorflow"
+    if is_option:
+        where = "model.stateful"
+        advice = "Use --set model.stateful=false, or --backend tensorflow"
+    return [f"{where}: on backend {backend}, Keras {_NO_STATE[backend]}. {advice}."]

@@ -8,7 +8,7 @@ from tfbench.wording import shorten
 
 _NO_SYNTHETIC = (
     "dataset.data: cannot be synthetic, since only the code of {} knows its shapes and sizes."
-    " Received: 'synthetic'. Use \"real\"."
+    " Received: 'synthetic'. Use --data real."
 )
 
 LABELS_HINT = (
@@ -18,8 +18,8 @@ LABELS_HINT = (
 _NO_MIRRORED_LOOP = (
     "training.data_on_device: cannot be true with distribution.strategy = {}, on one device either:"
     " TensorFlow does not add gradients up in a loop of steps on the devices (merge_call), and"
-    " samples would lie whole on every one. Set it to false, or take strategy default or"
-    " one_device."
+    " samples would lie whole on every one. Set it to false, or use --strategy default or"
+    " --strategy one_device."
 )
 
 
@@ -32,7 +32,7 @@ def find_conflicts(recipe: Recipe) -> list[str]:
     if training.data_on_device and training.backend != "tensorflow":
         problems.append(
             "training.data_on_device: must be false on backend "
-            f"{training.backend}. Leave it out, or use backend tensorflow."
+            f"{training.backend}. Set it to false, or use --backend tensorflow."
         )
     elif training.data_on_device and strategy not in ("default", "one_device"):
         problems.append(_NO_MIRRORED_LOOP.format(strategy))
@@ -65,8 +65,8 @@ def find_misfits(spec: DatasetSpec, name: str, training: TrainingConfig) -> list
     if spec.num_rows not in (None, training.global_batch_size):
         problems.append(
             f"training.global_batch_size: must be {spec.num_rows}, the dataset.num_rows that go on"
-            f" from batch to batch. Received: {training.global_batch_size}. Set dataset.num_rows to"
-            " the same."
+            f" from batch to batch. Received: {training.global_batch_size}. Use --set"
+            f" dataset.num_rows={training.global_batch_size}."
         )
     return problems
 
@@ -111,6 +111,6 @@ def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) 
         problems.append(
             f"training.global_batch_size: must divide the {evaluated} samples of {name} that are"
             " evaluated, since a stateful model is built for one size of batch. Received:"
-            f" {batch_size}. Choose another, or set model.stateful = false."
+            f" {batch_size}. Choose another, or use --set model.stateful=false."
         )
     return problems

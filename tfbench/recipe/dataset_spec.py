@@ -35,6 +35,7 @@ class DatasetSpec:
     num_rows: int | None = None
     test_samples: int = 0  # of a third split, evaluated once after the training
     per_replica_batch_size: int | None = None  # for a model that must know it when it is built
+    num_replicas: int = 1  # as that is known
     # Arrays in dicts and tuples, with weights, or several labels a sample: for a network that comes
     # compiled.
     is_structured: bool = False

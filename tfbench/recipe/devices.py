@@ -21,7 +21,7 @@ _WHY_NOT: dict[BackendName, str] = {
         "Keras splits no weights there, and where tf.device places a layer, its gradients stay on"
         " one device"
     ),
-    "jax": "it places on one device by itself: use strategy default",
+    "jax": "it places on one device by itself: use --strategy default",
     "torch": "no released version of Keras spreads a training over PyTorch's devices",
 }
 _OF_ONE_DEVICE = ("default", "one_device")
@@ -114,7 +114,7 @@ def find_mesh(devices: tuple[Device, ...], config: DistributionConfig) -> Mesh:
         text = ", ".join(f"{name} = {size}" for name, size in config.mesh.items())
         raise DeviceError(
             f"distribution.mesh: {{ {text} }} are {mesh.num_devices} devices. Received:"
-            f" {num_devices}. Name as many with distribution.devices, or change the mesh."
+            f" {num_devices}. Name as many with --devices, or change the mesh."
         )
     return mesh
 
@@ -147,12 +147,12 @@ def require_fitting(
     if mesh.data > 1 and uses_xla:
         raise DeviceError(
             "training.compiler: XLA cannot compile a step over several replicas (TensorFlow:"
-            ' variables on a different device). Use compiler = "graph", or one device.'
+            " variables on a different device). Use --set training.compiler=graph, or one device."
         )
     if uses_xla and devices[0].kind == "cpu" and devices[0].index > 0:
         raise DeviceError(
             "training.compiler: XLA compiles for cpu:0 only, of the logical CPU devices. Received:"
-            f" {devices[0]}. They are one processor: use cpu:0."
+            f" {devices[0]}. They are one processor: use --devices cpu:0."
         )
     if config.cross_device_ops == "nccl" and devices[0].kind == "cpu":
         raise DeviceError(

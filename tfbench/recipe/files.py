@@ -155,7 +155,7 @@ def _network_tables(name: str) -> Table:
         },
         "model": {"name": name} if is_code else {"file": name},
         "dataset": {"name": f"{module}:load_data" if has_data else "network"},
-        "training": {"global_batch_size": 32, "epochs": 5},
+        "training": {"global_batch_size": 32, "epochs": 5, "feed": "fit"},
     }
 
 

@@ -114,6 +114,12 @@ class TrainingConfig:
     """
     steps_per_execution: Annotated[Count, pydantic.Field(le=100_000)] = 1
     """Steps per call of the compiled training function, as in Keras."""
+    feed: Literal["pipeline", "fit"] = "pipeline"
+    """Who makes batches of arrays: tfbench's "pipeline", or Keras, as `fit(x, y)` does.
+
+    Batches that `load_data()` returns are trained on as they are. "fit" if a network is named in
+    place of a recipe.
+    """
     data_on_device: Flag = False
     """Keep the training set in device memory and select batches there.
 
@@ -154,8 +160,8 @@ class TrainingConfig:
         if self.backend == "tensorflow" and self.compiler == "xla" and self.deterministic:
             raise ValueError(
                 'compiler cannot be "xla" with deterministic = true: Keras switches XLA off under'
-                " op determinism, so that the run would not be the one asked for. Set compiler ="
-                ' "graph", or deterministic = false.'
+                " op determinism, so that the run would not be the one asked for. Use --set"
+                " training.compiler=graph, or --set training.deterministic=false."
             )
         if self.backend in ONE_STEP_A_CALL and self.steps_per_execution > 1:
             raise ValueError(
@@ -164,8 +170,8 @@ class TrainingConfig:
             )
         if self.backend == "jax" and (self.intra_op_threads or self.inter_op_threads):
             raise ValueError(
-                "intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another"
-                " backend."
+                "intra_op_threads, inter_op_threads: JAX has no setting for them. Set both to 0, or"
+                " use another backend."
             )
         if (
             "double_softmax" in (self.head, self.validation_head)
@@ -228,8 +234,8 @@ class DistributionConfig:
             )
         if self.strategy == "model" and self.mesh.get("data", 1) > 1:
             raise ValueError(
-                "mesh: strategy model does not split batches. Use hybrid for a mesh with an axis"
-                " data."
+                "mesh: strategy model does not split batches. Use --strategy hybrid for a mesh with"
+                " an axis data."
             )
 
 

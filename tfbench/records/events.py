@@ -39,6 +39,8 @@ KINDS: dict[str, Fields] = {
         "model": ModelSummary,
         "steps_per_epoch": NaturalNumber | None,
     },
+    # Sizes of a network that its first step built; those of "ready" may lack some.
+    "built": {"model": ModelSummary},
     # The run cannot be made; type and message, of a process of this version.
     "rejected": {"error": Any},
     "started": {},  # to train

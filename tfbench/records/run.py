@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from tfbench.recipe.backend_support import Compiler
 from tfbench.recipe.sections import Recipe
+from tfbench.records.batch_sizes import BatchSizes
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, PeakCheck, Usage
 from tfbench.records.placement import (
@@ -90,6 +91,8 @@ class DatasetSummary:
     files: dict[str, str] = dataclasses.field(default_factory=dict)
     # Digest of the samples that own code returned, "of all" or "of sample"; "": not recorded.
     content: str = ""
+    batches: BatchSizes | None = None  # None: tfbench makes them, and all are full
+    has_own_batches: bool = False  # made by code of the user's
     tokens_per_sample: int = 0  # of a text; 0: of data with one label a sample
 
 
@@ -99,6 +102,7 @@ class ModelSummary:
 
     num_parameters: int
     num_trainable_parameters: int
+    is_built: bool = True  # False: its first step makes weights that are not counted here
     num_outputs: int | None = None
     # forward pass of one sample, two for each multiply-accumulate
     flops_per_sample: int | None = None
@@ -169,6 +173,7 @@ class EpochRecord:
     val_loss_batch_mean: float | None = None
     val_accuracy_batch_mean: float | None = None
     ready_batches: int | None = None
+    has_loss: bool = True  # False: a step of its own gives none
     # further ones, of a network's own
     metrics: dict[str, float | None] = dataclasses.field(default_factory=dict)
 
@@ -279,6 +284,13 @@ class RunResult:
     def status(self) -> Status:
         """RUNNING until the end was recorded."""
         return self.exit.status if self.exit else "RUNNING"
+
+    @property
+    def batch_sizes(self) -> BatchSizes:
+        """Samples of its steps."""
+        if self.dataset and self.dataset.batches:
+            return self.dataset.batches
+        return BatchSizes(size=self.request.recipe.training.global_batch_size)
 
     @property
     def own_epochs(self) -> tuple[EpochRecord, ...]:

@@ -1,5 +1,6 @@
 """Baselines: speeds kept in a file, and a recipe that is compared with them."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -29,16 +30,21 @@ def read_baseline(path: Path) -> SpeedSample:
         TrackingError: The file cannot be read, or is no baseline.
     """
     try:
-        return build(SpeedSample, read_json(path.read_bytes()), path.name)
+        sample: SpeedSample = build(SpeedSample, read_json(path.read_bytes()), path.name)
     except OSError as error:
-        hint = f" To make it, use --save {path}." if isinstance(error, FileNotFoundError) else ""
+        hint = ""
+        if isinstance(error, FileNotFoundError):
+            hint = f" To make it, use --save {path} instead of --baseline."
         raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.{hint}") from error
     except (ValueError, RecipeError) as error:
         problem = str(error).rstrip(".")
         raise TrackingError(
             f"baseline {path}: is not a baseline of this version of tfbench: {problem}. To make"
-            " one, use --save with another file."
+            " one, use --save FILE instead of --baseline."
         ) from error
+    # Of a version that had one way to make batches.
+    equals = {"feed": "pipeline", **sample.equals}
+    return dataclasses.replace(sample, equals=equals)
 
 
 def write_baseline(path: Path, sample: SpeedSample) -> None:

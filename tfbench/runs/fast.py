@@ -117,13 +117,21 @@ def _candidates(
     """
     training = request.recipe.training
     placement = result.placement
+    data = result.dataset
     is_tensorflow = training.backend == "tensorflow"
     is_set_off = "training.data_on_device" in request.overrides and not training.data_on_device
+    is_set_off |= "training.feed" in request.overrides and training.feed == "fit"
     is_local = request.recipe.distribution.strategy in ("default", "one_device")
     on_host = on_host or is_set_off or not (is_tensorflow and is_local)  # see `recipe.conflicts`
     steps_per_second = speed / training.global_batch_size
-    steps = _steps_a_call(request, result.steps_per_epoch or 1, steps_per_second, on_host=on_host)
-    common: dict[str, Any] = {} if on_host else {"data_on_device": True}
+    common: dict[str, Any] = {}
+    per_epoch = result.steps_per_epoch or 1
+    if training.feed == "fit" and data and not data.has_own_batches:
+        common["feed"] = "pipeline"
+        per_epoch = math.ceil(data.train_samples / training.global_batch_size)
+    steps = _steps_a_call(request, per_epoch, steps_per_second, on_host=on_host)
+    if not on_host:
+        common["data_on_device"] = True
     common["steps_per_execution"] = steps
     compilers = list(_COMPILERS[training.backend])
     has_replicas = placement is not None and placement.num_replicas > 1

@@ -87,9 +87,9 @@ def find_rank(
 
 _BY_RECIPE = "distribution.num_workers of the recipe"
 _HOW = (
-    "how many workers there are is not said. --workers N starts them on this machine; for several"
-    " machines, start the same command on each by srun, mpirun or a Kubernetes job, or with"
-    " --coordinator HOST:PORT --num-workers N --worker-index I."
+    "how many workers there are is not said. --set distribution.num_workers=N starts them on this"
+    " machine; for several machines, start `tfbench run` on each by srun, mpirun or a Kubernetes"
+    " job, or with --coordinator HOST:PORT,HOST:PORT --num-workers N --worker-index I."
 )
 
 
@@ -98,7 +98,8 @@ def _require_one_machine(launcher: LauncherInfo | None, is_by_hand: bool) -> Non
     if is_by_hand:
         raise RecipeError(
             "--workers: starts all workers on this machine; --coordinator, --num-workers and"
-            " --worker-index are for several machines. Use one or the other."
+            " --worker-index are for several machines. Leave it out, or leave --coordinator,"
+            " --num-workers and --worker-index out."
         )
     if launcher and (launcher.num_workers or 1) > 1:
         raise RecipeError(
@@ -136,7 +137,7 @@ def _find_own_rank(
         wanted = {
             "--num-workers N": number,
             "--worker-index I": index,
-            "--coordinator HOST:PORT": addresses or None,
+            "--coordinator HOST:PORT,HOST:PORT": addresses or None,
         }
         lacking = " ".join(option for option, value in wanted.items() if value is None)
         raise RecipeError(

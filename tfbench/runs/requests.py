@@ -159,7 +159,8 @@ def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
     if training.data_on_device:
         raise RecipeError(
             "training.data_on_device: must be false for a profile, which takes the step apart as"
-            " `fit` does it. Received: true. Measure its effect with `tfbench run --fast`."
+            " `fit` does it. Received: true. Set it to false; `tfbench run RECIPE --fast` measures"
+            " its effect."
         )
     return dataclasses.replace(series_request(request, suffix=suffix, tags={}), profile=profile)
 

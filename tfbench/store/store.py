@@ -173,8 +173,8 @@ class Store:
         heads = self.heads()
         if not heads:
             raise UnknownNameError(
-                f"store {self.root}: holds no runs. `{self.command('run', 'RECIPE')}` makes one; "
-                "--store names another store."
+                f"store {self.root}: holds no runs. `{self.command('run', 'RECIPE')}` makes one,"
+                " or name another store with --store."
             )
         matches = _match(heads, token, trained)
         if len(matches) > 1:

@@ -203,14 +203,16 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
     if "." not in key or section not in VARIABLE_SECTIONS:
         instead = f"Give it with its section, such as {BATCH_KEY} or model.hidden_units."
         if section == "distribution":
-            instead = "Setups vary the distribution: --setup."
+            instead = (
+                'Compare setups instead: --setup "default cpu:0" --setup "mirrored cpu:0,cpu:1".'
+            )
         raise RecipeError(
             f"{origin}: '{shorten(key)}' is no key of {join_words(VARIABLE_SECTIONS)}. {instead}"
         )
     if key == BACKEND_KEY:
         raise RecipeError(
-            f'{origin}: backends are compared as setups: --setup "default cpu:0" --setup "default'
-            ' cpu:0 backend=jax". One for all of them is set by --backend.'
+            f'{origin}: compare backends as setups instead: --setup "default cpu:0" --setup'
+            ' "default cpu:0 backend=jax". One for all of them is set by --backend.'
         )
     if not values:
         raise RecipeError(f"{origin}: needs at least one value.")

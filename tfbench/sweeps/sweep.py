@@ -129,8 +129,7 @@ def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
         if setup.machine:
             raise RecipeError(
                 f'setup "{shorten(setup.label)}": names a machine, and all runs are made on this'
-                " one. `tfbench sweep --plan FILE` leaves its tasks to a scheduler, `--ray ADDRESS`"
-                " finds it in a Ray cluster."
+                " one. Use --plan FILE for a scheduler, or --ray ADDRESS for a Ray cluster."
             )
     require_backends(planned.plan)
     with planned.log as log:

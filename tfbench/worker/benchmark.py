@@ -77,7 +77,9 @@ def run_benchmark(
         # Only now: TensorFlow can crash in a trace of several workers, which then costs the check
         # and not the run.
         with breakdown.entry("checks"):
-            if measurement.checks and backend.tells_exchange(placement):
+            pipeline = prepared.splits.pipeline
+            is_fed_alike = pipeline is None or not pipeline.is_users
+            if measurement.checks and is_fed_alike and backend.tells_exchange(placement):
                 check_exchange(prepared, steps_per_second)
             backend.leave()
     prepared.finish()
@@ -105,7 +107,8 @@ def _check_devices(prepared: Prepared) -> None:
                 f" {placement.cross_device_ops} does not train as one replica does: {check.fault}."
                 " Nothing was measured."
             )
-    if prepared.splits.pipeline:
+    pipeline = prepared.splits.pipeline
+    if pipeline and pipeline.is_users:
         return  # of which no batch is taken before the training
     with backend.broken_samples_named(prepared.splits.source):
         draw = functools.partial(prepared.build_batches, prepared.first_step)

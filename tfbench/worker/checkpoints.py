@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tfbench import backends
-from tfbench.errors import MeasurementError
+from tfbench.errors import MeasurementError, RecipeError
+from tfbench.models.structure.foreign_model import is_built
 from tfbench.records.run import ResumePoint
 from tfbench.records.run_folder import list_checkpoints
 from tfbench.records.whole_files import replacing
@@ -83,7 +84,13 @@ def resume_training(model: Any, resume: ResumePoint) -> None:
 
     Raises:
         MeasurementError: The checkpoint is damaged, or of another model.
+        RecipeError: The first step builds the model, so that it has no variables yet.
     """
+    if not is_built(model):
+        raise RecipeError(
+            "model.name: the network's first step builds it, so that no run can go on from a"
+            " checkpoint. Build its layers in build_model()."
+        )
     model.optimizer.build(model.trainable_variables)
     restore_checkpoint(Path(resume.checkpoint), backends.current().training_variables(model))
 

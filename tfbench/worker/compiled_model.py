@@ -168,7 +168,9 @@ def build_compiled_model(
     backend = backends.current()
     num_replicas = backend.count_replicas()
     replica_batch_size = training.global_batch_size // num_replicas
-    spec = dataclasses.replace(spec, per_replica_batch_size=replica_batch_size)
+    spec = dataclasses.replace(
+        spec, per_replica_batch_size=replica_batch_size, num_replicas=num_replicas
+    )
     model = build_model(config, spec, allows_code=allows_code, limit_bytes=limit_bytes)
     is_own = registry.is_code(config.name) or config.name in _OWN
     problem = foreign_model.find_second_scaling(model, spec) if is_own else ""
@@ -191,7 +193,8 @@ def build_compiled_model(
     optimizer.require_same_clipping(model.optimizer, num_replicas)
     carries_state = bool(backend.carried_states(model))
     # A network's options do not always show that it carries state.
-    if lacking := find_lacking(training.backend, carries_state=carries_state):
+    is_option = "stateful" in config.options
+    if lacking := find_lacking(training.backend, carries_state=carries_state, is_option=is_option):
         raise RecipeError("\n".join(lacking))
     _require_compiler(model, training, execution)
     return model
@@ -239,8 +242,8 @@ def _require_compiler(model: Any, training: TrainingConfig, execution: Keywords)
     others = [name for name in COMPILERS[training.backend] if name not in JIT_COMPILERS]
     raise DeviceError(
         f"training.compiler: Keras does not compile {names} with"
-        f" {JIT_COMPILERS[training.compiler_used]} on this "
-        f'device. Use compiler = "{others[0]}".'
+        f" {JIT_COMPILERS[training.compiler_used]} on this device. Use --set"
+        f" training.compiler={others[0]}."
     )
 
 
@@ -276,6 +279,7 @@ def summarize_model(model: Any, digest: str, files: dict[str, str]) -> ModelSumm
         "own_optimizer": own_optimizer,
         "num_parameters": count_values(model.weights),
         "num_trainable_parameters": count_values(model.trainable_variables),
+        "is_built": foreign_model.is_built(model),
         "num_outputs": outputs[0].shape[-1] if len(outputs) == 1 else None,
     }
     has_own_step = foreign_model.has_own_step(model)

@@ -50,6 +50,8 @@ def summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
         validation_samples=splits.validation.num_samples,
         cache=splits.cache,
         content=splits.content,
+        batches=splits.pipeline.batches if splits.pipeline else None,
+        has_own_batches=splits.pipeline is not None and splits.pipeline.is_users,
         files=user_code.find_files(config),
         tokens_per_sample=splits.spec.tokens_per_sample,
     )

@@ -75,18 +75,22 @@ def build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: Model
 
     def describe(array: Any) -> Any:
         dtype = "string" if array.dtype.kind in "OSU" else array.dtype.name
-        if array is split.inputs and not spec.is_fed_as_stored:
+        if array is split.inputs and not spec.is_fed_as_stored and not splits.pipeline:
             dtype = "float32"
         return keras.KerasTensor((spec.per_replica_batch_size, *array.shape[1:]), dtype)
 
-    if not splits.pipeline:
+    if splits.pipeline is None or not splits.pipeline.is_users:
         foreign_model.hand_over_as_fit(model, split.arrays)
+    has_own_step = foreign_model.has_own_step(model)
+    is_built = foreign_model.is_built(model)
+    is_built_by_fit = keras.backend.backend() != "tensorflow" or model._distribute_strategy
+    if has_own_step and not is_built and not is_built_by_fit:
+        return  # its first step builds it, as in `fit`
+    has_all_state = _has_all_state(model)
     try:
         model._symbolic_build(data_batch=map_arrays(describe, split.arrays))
     except Exception as error:  # Keras and the user's loss raise what they like
-        layers = model._flatten_layers(include_self=False)
-        is_built = model.weights and all(layer.built for layer in layers)
-        if is_built and foreign_model.has_own_step(model):
+        if is_built and has_own_step:
             return  # its own step calls the layers in its own way
         where = f"model.name: {config.name}"
         hint = ""
@@ -97,6 +101,34 @@ def build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: Model
         raise RecipeError(
             f"{where}: does not suit the data as it was compiled: {reason}{hint}"
         ) from error
+    if splits.pipeline and not has_all_state and _has_all_state(model):
+        _have_fit_take_a_batch(model)
+
+
+def _has_all_state(model: Any) -> bool:
+    """Says whether `fit` finds nothing to build but the optimizer, as Keras decides it."""
+    of_compile = [model._compile_metrics, model._compile_loss]
+    parts = [*model._flatten_layers(), *(part for part in of_compile if part is not None)]
+    return all(part.built for part in parts)
+
+
+def _have_fit_take_a_batch(model: Any) -> None:
+    """Has `fit` take a batch of its data before it trains, as it does to build a network.
+
+    The order of samples, or a data set's own count of epochs, may hang on that.
+    """
+    build = model._symbolic_build
+
+    def take_and_build(iterator: Any = None, data_batch: Any = None) -> None:
+        if iterator is not None:  # of `fit`, and no batch of tfbench's checks
+            model._symbolic_build = build
+            for _, _, batches in iterator:
+                if not isinstance(batches, list | tuple):
+                    next(batches)
+                break
+        build(iterator=iterator, data_batch=data_batch)
+
+    model._symbolic_build = take_and_build
 
 
 def set_execution(
@@ -132,7 +164,13 @@ def set_execution(
             f"model.name: {name} comes compiled with steps_per_execution='auto': Keras changes"
             " them while it trains. Use --set training.steps_per_execution=N."
         )
-    if num_steps not in (1, "auto") and training.backend not in ONE_STEP_A_CALL:
+    if num_steps not in (1, "auto"):
+        if training.backend in ONE_STEP_A_CALL and "training.steps_per_execution" not in given:
+            raise RecipeError(
+                f"model.name: {name} comes compiled with steps_per_execution={num_steps}, and Keras"
+                f" does one step per call on backend {training.backend}. Use --set"
+                " training.steps_per_execution=1, or another backend."
+            )
         wished[f"steps_per_execution={num_steps}"] = ("training.steps_per_execution", num_steps)
     used = {
         "training.compiler": training.compiler_used,

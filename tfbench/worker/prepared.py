@@ -28,11 +28,12 @@ from tfbench.models.structure.identity import digest_of_network
 from tfbench.recipe import conflicts, tables
 from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.sections import TrainingConfig
+from tfbench.records.batch_sizes import BatchSizes
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.machine import Environment
 from tfbench.records.placement import JOINING
 from tfbench.records.run import ModelSummary, RunRequest
-from tfbench.worker import checkpoints, data, user_code
+from tfbench.worker import checkpoints, data, feed, user_code
 from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.compiled_model import (
     build_compiled_model,
@@ -71,7 +72,16 @@ class Prepared:
     @property
     def steps_per_epoch(self) -> int:
         """Steps after which an epoch ends."""
+        if self.splits.pipeline:
+            return self.splits.pipeline.num_steps
         return count_steps_per_epoch(self.splits.train.num_samples, self.training.global_batch_size)
+
+    @property
+    def batch_sizes(self) -> BatchSizes:
+        """Samples of the steps."""
+        if self.splits.pipeline:
+            return self.splits.pipeline.batches
+        return BatchSizes(size=self.training.global_batch_size)
 
     @property
     def is_first(self) -> bool:
@@ -92,12 +102,7 @@ class Prepared:
         return self.training.validation_batch_size or self.training.global_batch_size
 
     def build_batches(self, first_step: int = 0) -> Any:
-        """Builds the endless stream of batches that the model is trained with.
-
-        A pipeline of the user's is as long as an epoch.
-        """
-        if self.splits.pipeline:
-            return self.splits.pipeline.training
+        """Builds the endless stream of batches that tfbench makes."""
         return backends.current().build_training_dataset(
             self.splits,
             global_batch_size=self.training.global_batch_size,
@@ -107,9 +112,7 @@ class Prepared:
         )
 
     def build_evaluation_batches(self, split: SplitName = "validation") -> Any:
-        """Builds the batches of a split that the model is evaluated on."""
-        if self.splits.pipeline:
-            return self.splits.pipeline.validation
+        """Builds the batches that tfbench makes of a split, to evaluate the model."""
         return backends.current().build_validation_dataset(
             self.splits, batch_size=self.evaluation_batch_size, split=split, part=self.request.part
         )
@@ -168,6 +171,7 @@ def prepare(
 
     breakdown.switch("data")
     splits = _load_splits(request, journal)
+    feed.require_parts(request, splits, resolved.placement.num_replicas)
 
     memory_before_model = read_memory()
     breakdown.switch("model")
@@ -236,8 +240,8 @@ def _start_framework(request: RunRequest, journal: Journal) -> tuple[Placed, Env
     if request.profile and placement.num_devices > 1:
         raise DeviceError(
             "a profile is of the step of one replica. Received:"
-            f" {', '.join(placement.devices)}. Name one of them; `tfbench scale` says what"
-            " more replicas cost."
+            f" {', '.join(placement.devices)}. Use --devices"
+            f" {placement.devices[0]}; `tfbench scale RECIPE` says what more replicas cost."
         )
     return dataclasses.replace(resolved, placement=placement), environment
 
@@ -262,32 +266,16 @@ def _load_splits(request: RunRequest, journal: Journal) -> Splits:
             batch_size=recipe.training.global_batch_size,
             allows_code=allows_code,
         )
-        _require_usable(splits, request)
+    if recipe.training.feed == "fit" and not splits.pipeline and not request.profile:
+        splits = feed.hand_to_fit(splits, request)
+    if splits.pipeline:
+        feed.require_usable(splits, request)
     for note in splits.notes:
         journal.append("note", text=note)
     # Only the user's own code may have known how large the data is.
     if misfits := conflicts.find_misfits(splits.spec, config.name, recipe.training):
         raise RecipeError("\n".join(misfits))
     return splits
-
-
-def _require_usable(splits: Splits, request: RunRequest) -> None:
-    """Raises RecipeError if a run wants to make batches that a pipeline of the user's makes."""
-    training = request.recipe.training
-    if not splits.pipeline:
-        return
-    unusable = {
-        "training.data_on_device": training.data_on_device,
-        "training.evaluates_training": training.evaluates_training,
-        "distribution.strategy = multi_worker": request.worker_rank is not None,
-        "a profile": request.profile,
-    }
-    for name, is_wanted in unusable.items():
-        if is_wanted:
-            raise RecipeError(
-                f"{name}: needs samples in arrays, and load_data returned batches of its own. Leave"
-                " it out, or return arrays."
-            )
 
 
 def _build_model(

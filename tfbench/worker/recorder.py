@@ -12,6 +12,8 @@ from tfbench import backends
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.backends.profiling import Call
 from tfbench.metrics import LEARNING_METRICS
+from tfbench.models.structure import foreign_model
+from tfbench.records.batch_sizes import BatchSizes
 from tfbench.records.run import EpochRecord
 from tfbench.worker.span_clock import SpanClock
 
@@ -28,7 +30,7 @@ class FitReadings:
     clock: SpanClock  # told of every execution, and its time breakdown of validations
     model: Any  # to be trained
     steps_per_epoch: int  # after which an epoch ends
-    global_batch_size: int  # samples of a step
+    batch_sizes: BatchSizes
     # at the end of each, validation included; says whether to stop there
     on_epoch: Callable[[EpochRecord], bool]
     # called once, after the first execution; its time is in no span
@@ -105,17 +107,22 @@ class FitReadings:
         spans = clock.epoch_spans
         num_steps = sum(span.num_steps for span in spans)
         is_followed = self.validation or self.evaluate_training
-        steady = steady_spans(spans, warmup_steps=clock.config.warmup_steps)
+        steady = steady_spans(
+            spans,
+            warmup_steps=clock.config.warmup_steps,
+            short_step=self.batch_sizes.short_step,
+        )
         record = EpochRecord(
             epoch=epoch,
             num_steps=num_steps,
             epoch_seconds=sum(span.seconds for span in spans),
             validation_seconds=validation_seconds,
             elapsed_seconds=self.elapsed_before + (time_ns - self._train_start) * _NS,
-            samples_per_second=samples_per_second(steady, self.global_batch_size),
+            samples_per_second=samples_per_second(steady, self.batch_sizes),
             finished_at=time.time(),
             inference_seconds=(time_ns - validated_ns) * _NS if self.evaluate_training else None,
             ready_batches=min(num_steps, self.batches_ahead) if is_followed else 0,
+            has_loss="loss" in values,
             # A missing figure becomes None.
             **{name: _finite(values.get(name, math.nan)) for name in LEARNING_METRICS},
             metrics=self._other_metrics(logs),
@@ -183,6 +190,8 @@ def build_callbacks(readings: FitReadings) -> Any:
     import keras
 
     state = CarriedState(readings.model)
+    # Keras's validation of a network that comes compiled goes on from the training's state.
+    starts_anew = not foreign_model.comes_compiled(readings.model)
 
     class TimedCallbackList(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
         """Passes every step on to the readings, and leaves all else to Keras.
@@ -201,11 +210,13 @@ def build_callbacks(readings: FitReadings) -> Any:
 
         def on_test_begin(self, logs: Any = None) -> None:
             super().on_test_begin(logs)
-            state.set_aside()
+            if starts_anew:
+                state.set_aside()
 
         def on_test_end(self, logs: Any = None) -> None:
             super().on_test_end(logs)
-            state.put_back()
+            if starts_anew:
+                state.put_back()
 
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
             if readings.validation:

@@ -1,5 +1,6 @@
 """The training itself: epochs with their validation, and what happens between them."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -12,6 +13,7 @@ from tfbench.records.journal import SYNC_SECONDS, files_folder
 from tfbench.records.run import EpochRecord
 from tfbench.records.run_folder import CHECKPOINTS
 from tfbench.worker import checkpoints
+from tfbench.worker.compiled_model import count_values
 from tfbench.worker.prepared import Prepared
 from tfbench.worker.recorder import (
     CarriedState,
@@ -69,9 +71,9 @@ def train(prepared: Prepared, read_energy: Call | None = None) -> float | None:
             clock=clock,
             model=model,
             steps_per_epoch=prepared.steps_per_epoch,
-            global_batch_size=training.global_batch_size,
+            batch_sizes=prepared.batch_sizes,
             on_epoch=functools.partial(end_epoch, prepared, list(done)),
-            on_first_step=lambda: watch.verify(prepared.resolved, model),
+            on_first_step=functools.partial(_end_first_step, prepared, watch),
             is_of_bytes=recipe.dataset.name == "text",
             resets_state=recipe.model.options.get("reset_state") == "epoch",
             read_energy=read_energy,
@@ -100,34 +102,59 @@ def train(prepared: Prepared, read_energy: Call | None = None) -> float | None:
                 prepared.splits, training.global_batch_size
             )
         with breakdown.entry("data"):
-            batches = _build_batches(prepared)
-            validation_data = prepared.build_evaluation_batches() if is_validated else None
-        # A pipeline of the user's says itself when an epoch is over, if no argument does.
-        arguments: dict[str, Any] = {
-            "steps_per_epoch": prepared.steps_per_epoch,
-            "shuffle": False,
-        }
-        if pipeline:
-            arguments = dict(pipeline.arguments)
-            if not is_validated:
-                arguments.pop("validation_steps", None)
-            elif isinstance(pipeline.validation, tuple):
-                arguments["validation_batch_size"] = prepared.evaluation_batch_size
+            arguments = _arguments_of_fit(prepared, is_validated=is_validated)
         readings.begin_training()
         model.fit(
-            batches,
             initial_epoch=len(done),
             epochs=UNLIMITED_EPOCHS if is_limited else training.epochs,
             callbacks=build_callbacks(readings),
             verbose=0,
-            validation_data=validation_data,
             **arguments,
         )
     return clock.steady_steps_per_second
 
 
+def _end_first_step(prepared: Prepared, watch: Any) -> None:
+    """Looks where the first step ran, and counts the weights that it made."""
+    model = prepared.model
+    watch.verify(prepared.resolved, model)
+    if not prepared.summary.is_built:
+        built = dataclasses.replace(
+            prepared.summary,
+            num_parameters=count_values(model.weights),
+            num_trainable_parameters=count_values(model.trainable_variables),
+            is_built=True,
+        )
+        prepared.record("built", model=built)
+
+
+def _arguments_of_fit(prepared: Prepared, *, is_validated: bool) -> dict[str, Any]:
+    """Returns the arguments of `fit` that say what to train and validate with."""
+    pipeline = prepared.splits.pipeline
+    if not pipeline:
+        return {
+            "x": _build_batches(prepared),
+            "validation_data": prepared.build_evaluation_batches() if is_validated else None,
+            "steps_per_epoch": prepared.steps_per_epoch,
+            "shuffle": False,
+        }
+    # It says itself when an epoch is over, if no argument does.
+    arguments = {"x": pipeline.training, **pipeline.arguments}
+    if not is_validated:
+        arguments.pop("validation_steps", None)
+        return arguments
+    arguments["validation_data"] = pipeline.validation
+    if isinstance(pipeline.validation, tuple):
+        # Beside batches of the user's, `fit` chooses the size if nobody else does.
+        size = prepared.training.validation_batch_size
+        if not pipeline.is_users:
+            size = prepared.evaluation_batch_size
+        arguments["validation_batch_size"] = size
+    return arguments
+
+
 def _build_batches(prepared: Prepared) -> Any:
-    """Builds what `fit` trains with, on the device or on the host."""
+    """Builds the batches that `fit` trains with, on the device or on the host."""
     if not prepared.training.data_on_device:
         return prepared.build_batches(prepared.first_step)
     return backends.current().build_resident_training(

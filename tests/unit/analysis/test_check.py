@@ -242,6 +242,11 @@ def test_a_baseline_is_written_whole_or_not_at_all(in_tmp_path: Path) -> None:
     sample, _ = make_baseline(build_request(), 2, FakeRuns(100.0))
     write_baseline(Path("b.json"), sample)
     assert read_baseline(Path("b.json")) == sample
+    older = json.loads(Path("b.json").read_text(encoding="utf-8"))
+    del older["equals"]["feed"]
+    Path("older.json").write_text(json.dumps(older), encoding="utf-8")
+    assert read_baseline(Path("older.json")).equals["feed"] == "pipeline"
+    Path("older.json").unlink()
     Path("folder").mkdir()
     with pytest.raises(TrackingError, match=r"cannot be written: .* The runs are in the store\."):
         write_baseline(Path("folder"), sample)

@@ -1,4 +1,5 @@
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,10 @@ from builders import (
     build_span,
     build_usage,
 )
-from tfbench.analysis.run.spans import StepTimes, samples_per_second, steady_spans
+from tfbench.analysis.run.spans import RunView, StepTimes, samples_per_second, steady_spans
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import METRICS
+from tfbench.records.batch_sizes import BatchSizes
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources
 from tfbench.records.machine import BreakdownRecord, InputCheck
 from tfbench.records.placement import Collective, ExchangeCheck, ModelLayout, StepParts
@@ -262,10 +264,36 @@ def test_the_first_span_and_those_that_hold_a_warmup_step_are_not_steady(
     assert steady_spans(spans, warmup_steps=warmup_steps) == spans[first_steady:]
 
 
+def test_the_span_of_the_first_short_batch_is_not_steady_and_others_count_what_they_hold() -> None:
+    spans = build_spans([9.0, 1.0, 1.0, 2.0, 2.0, 2.0], 1)
+    assert steady_spans(spans, warmup_steps=1, short_step=3) == (spans[1], *spans[3:])
+    recipe = build_recipe(training={"global_batch_size": 4}, measurement={"warmup_steps": 1})
+    batches = BatchSizes(size=4, last_size=1, num_steps=3)
+    run = build_result(
+        request=build_request(recipe=recipe),
+        dataset=build_dataset(batches=batches),
+        steps_per_epoch=3,
+        spans=spans,
+    )
+    assert RunView(run).speed == pytest.approx((4 + 4 + 4 + 1) / 7.0)
+    assert batches.count([build_span(first_step=2, last_step=7, seconds=1.0)]) == 4 * 4 + 2
+    assert BatchSizes(size=2.5).count(spans) == 15.0
+
+
+def test_a_step_that_gives_no_loss_is_not_one_whose_loss_is_not_finite() -> None:
+    def warnings_of(**fields: Any) -> str:
+        epochs = (build_epoch(epoch=1, loss=None, **fields),)
+        return " ".join(summarize_run(build_result(epochs=epochs)).warnings)
+
+    assert "Loss was not finite in 1 epoch" in warnings_of()
+    assert "not finite in" not in warnings_of(has_loss=False, metrics={"d_loss": 1.0})
+
+
 def test_speeds_are_samples_over_seconds_and_step_times_weigh_by_steps_not_by_spans() -> None:
     slow = build_span(first_step=1, last_step=1, seconds=3.0)
     fast = build_span(first_step=2, last_step=10, seconds=1.0)
-    assert (samples_per_second([slow, fast], 10), samples_per_second([], 10)) == (25.0, None)
+    ten = BatchSizes(size=10)
+    assert (samples_per_second([slow, fast], ten), samples_per_second([], ten)) == (25.0, None)
     times = StepTimes([slow, fast])
     assert [times.quantile(share) for share in (0.5, 1.0)] == pytest.approx([1 / 9, 3.0])
     # Steps of 3, a ninth nine times, and a fifth: the distances from a ninth are 0 in the middle.

@@ -149,7 +149,7 @@ CHOSEN = [
         2,
         (
             "devices: 'gpu' means every GPU, here gpu:0, gpu:1, and strategy default takes one."
-            " Name it, for example gpu:0, or use --strategy mirrored."
+            " Name it, for example --devices gpu:0, or use --strategy mirrored."
         ),
     ),
     ("multi_worker", ("gpu:0", "gpu:1"), 2, "gpu:0 gpu:1"),  # which `several_workers` rejects

@@ -40,6 +40,10 @@ def test_validation_covers_every_sample_once(found: Any, spread: str) -> None:
     assert found["evaluation"][spread] == pytest.approx(found["evaluation"]["one"], rel=1e-6)
 
 
+def test_batches_that_fit_makes_are_split_and_whole_where_they_do_not_divide(found: Any) -> None:
+    assert found["fed_by_fit"] == [[4, 3], [2, 3]]
+
+
 def test_cut_weights_go_on_from_a_checkpoint_on_as_many_devices_and_on_one(found: Any) -> None:
     assert set(found["resumed"]) == {"hybrid", "one"}
     assert all(value < ROUNDING for value in found["resumed"].values())

@@ -59,7 +59,7 @@ REJECTED = {
     f"diff {FIRST} 0000": "matches 10 runs. Use the id of one:",
     f"diff {FIRST} {SECOND} --store empty": "store empty: holds no runs.",
     "compare": "Name runs, a sweep (--sweep @last), or use --all.",
-    "compare --sweep @last --recipe x": "--recipe needs --all.",
+    "compare --sweep @last --recipe x": "--recipe chooses among all runs.",
     "compare --sweep @last --baseline mirored": "--baseline 'mirored': no such setup.",
     "compare --all --recipe other": "no runs to compare.",
     "report --sweep @last -o nowhere/r.html": "nowhere/r.html: cannot be written: No such file",
@@ -102,7 +102,7 @@ REJECTED = {
         "baseline b.json: cannot be read: No such file or directory."
     ),
     "check sine_lstm --baseline half.json": (
-        "at line 1 column 1. To make one, use --save with another file."
+        "at line 1 column 1. To make one, use --save FILE instead of --baseline."
     ),
     "check sine_lstm --baseline nine.json": (
         "baseline nine.json: is not a baseline of this version of tfbench: nine.json.format_version:"
@@ -161,7 +161,7 @@ REJECTED = {
     "run mine.toml --strategy mirrored --workers 2": (
         "--strategy multi_worker has: leave --workers out"
     ),
-    "run mine.toml --strategy multi_worker": "--workers N starts them on this machine",
+    "run mine.toml --strategy multi_worker": "--set distribution.num_workers=N starts them on this machine",
     "run mine.toml --strategy multi_worker --coordinator a:1,b:1 --num-workers 2 --worker-index 1 --fast": (
         "on several machines, a command makes one run: leave --fast out."
     ),

@@ -35,7 +35,9 @@ def test_sine_needs_room_for_a_validation_sample() -> None:
 
 
 def test_several_views_of_an_image_need_a_crop() -> None:
-    with pytest.raises(RecipeError, match=r"^dataset: views = 9 needs a crop, such as crop = 24\."):
+    with pytest.raises(
+        RecipeError, match=r"^dataset: views = 9 needs a crop, such as --set dataset\.crop=24\."
+    ):
         build(cifar10.Config, {"views": 9}, "dataset")
     crops = cifar10.describe(cifar10.Config(crop=24, scaling="mean_image", views=9))
     assert (crops.input_shape, crops.stored_shape, crops.mean) == (

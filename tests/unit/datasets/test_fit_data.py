@@ -1,5 +1,7 @@
 """Everything that `fit` takes as data, and what becomes of it."""
 
+import itertools
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ import tensorflow as tf
 from tfbench.datasets.sources import fit_data
 from tfbench.datasets.sources.user_arrays import splits_of_arrays, splits_of_batches
 from tfbench.errors import DatasetError
+from tfbench.records.batch_sizes import BatchSizes
 
 X = np.arange(24, dtype="float32").reshape(8, 3)
 Y = np.arange(8) % 2
@@ -123,6 +126,9 @@ def test_batches_of_unknown_number_are_counted_to_the_last_sample() -> None:
 
     found = splits_of_batches(read(uneven()), read(uneven()), 3, source="", where="")
     assert found.train.num_samples == 8
+    assert found.pipeline
+    assert found.pipeline.num_steps == 3
+    assert found.pipeline.batches == BatchSizes(size=3, last_size=2, num_steps=3)
 
 
 def test_single_samples_are_no_batches() -> None:
@@ -131,12 +137,27 @@ def test_single_samples_are_no_batches() -> None:
         splits_of_batches(read(samples), read(samples), 3, source="", where="")
 
 
-def test_batches_of_several_sizes_are_refused() -> None:
-    def uneven() -> Iterator[Any]:
-        yield from ((X[:size], Y[:size]) for size in (2, 5, 3))
+def uneven() -> Iterator[Any]:
+    yield from ((X[:size], Y[:size]) for size in (2, 5, 3))
 
-    with pytest.raises(DatasetError, match="batches of 2 to 5 samples"):
+
+def test_batches_of_several_sizes_count_as_their_mean() -> None:
+    found = splits_of_batches(read(uneven()), read(uneven()), 5, source="", where="")
+    assert found.train.num_samples == 10
+    assert found.pipeline
+    assert found.pipeline.num_steps == 3
+    assert found.pipeline.batches == BatchSizes(size=10 / 3)
+    with pytest.raises(DatasetError, match=r"up to 5 samples.*--global-batch-size 5"):
         splits_of_batches(read(uneven()), read(uneven()), 2, source="", where="")
+
+
+def test_batches_of_several_sizes_must_all_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_data, "_INSPECTED_SECONDS", 0.0)
+    moments = itertools.chain([0.0, 0.0, 0.0], itertools.repeat(1.0))
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+    loaded = read({"x": uneven(), "steps_per_epoch": 9})
+    with pytest.raises(DatasetError, match="batches of 2 to 5 samples, and an epoch of them takes"):
+        splits_of_batches(loaded, loaded, 5, source="", where="")
 
 
 def test_batches_without_an_end_need_their_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,8 +53,8 @@ DIGIT_ROWS = dataclasses.replace(DIGITS, input_shape=(28, 28))
             {},
             PHOTOS,
             (
-                r"model gpt: needs tokens, and a label for each of them\. Set dataset\.name ="
-                r" \"text\"\."
+                r"model gpt: needs tokens, and a label for each of them\. Use --set"
+                r" dataset\.name=text\."
             ),
         ),
         (
@@ -145,7 +145,7 @@ def test_what_keras_does_not_compile_is_rejected(monkeypatch: pytest.MonkeyPatch
     training = TrainingConfig(global_batch_size=8, epochs=1, compiler="xla")
     with pytest.raises(
         DeviceError,
-        match=r'^training.compiler: Keras does not .* with XLA .* Use compiler = "graph"',
+        match=r"^training.compiler: Keras does not .* with XLA .* Use --set training\.compiler=graph",
     ):
         build_compiled_model(
             ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS

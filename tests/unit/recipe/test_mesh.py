@@ -63,7 +63,7 @@ def test_dense_layers_are_cut_by_their_outputs_where_these_divide() -> None:
         (
             "jax",
             "one_device",
-            "not on backend jax: it places on one device by itself: use strategy default",
+            "not on backend jax: it places on one device by itself: use --strategy default",
         ),
     ],
 )

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from builders import build_placement, build_recipe, build_request
+from builders import build_dataset, build_placement, build_recipe, build_request
 from fake_runs import FakeRuns, Fate, Fates
 from kinds import Fields
 from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, MeasurementError
-from tfbench.records.run import RunRequest, read_fast
+from tfbench.records.run import DatasetSummary, RunRequest, read_fast
 from tfbench.runs.fast import TRIAL_SECONDS, find_fastest
 from tfbench.runs.run import Run
 from tfbench.tags import FAST_TAG
@@ -20,9 +20,16 @@ OFF_DEVICE = DatasetError("training.data_on_device: needs samples that are in me
 class Trials(FakeRuns):
     """Runs of an epoch of so many steps, on so many replicas."""
 
-    def __init__(self, *fates: Fate, steps_per_epoch: int = 5000, num_replicas: int = 1) -> None:
+    def __init__(
+        self,
+        *fates: Fate,
+        steps_per_epoch: int = 5000,
+        num_replicas: int = 1,
+        data: DatasetSummary | None = None,
+    ) -> None:
         super().__init__(*fates)
         self._known = {
+            "dataset": data or build_dataset(train_samples=32 * steps_per_epoch),
             "steps_per_epoch": steps_per_epoch,
             "placement": build_placement(num_replicas=num_replicas),
         }
@@ -55,6 +62,19 @@ def build(
         distribution={"strategy": strategy},
     )
     return build_request(name="mine", recipe=recipe, overrides=overrides)
+
+
+def test_batches_that_fit_makes_give_way_to_those_of_the_pipeline_unless_fit_is_asked_for() -> None:
+    runs = Trials(32 * 900.0, 90_000.0, 60_000.0)
+    found = find_fastest(build(feed="fit"), runs)
+    assert found.recipe.training.feed == "pipeline"
+    assert read_fast(found).settings["feed"] == "pipeline"
+    runs = Trials(32 * 900.0, 90_000.0, 60_000.0, data=build_dataset(has_own_batches=True))
+    assert find_fastest(build(feed="fit"), runs).recipe.training.feed == "fit"
+    runs = Trials(32 * 900.0, 90_000.0, 60_000.0)
+    find_fastest(build("training.feed", feed="fit"), runs)
+    assert {request.recipe.training.feed for request in runs.requests} == {"fit"}
+    assert not any(on_device for on_device, _, _ in runs.tried)
 
 
 def test_the_fastest_of_three_is_taken_and_says_what_it_was_held_against() -> None:

@@ -125,7 +125,7 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
 @pytest.mark.parametrize(
     ("environment", "num_workers", "given", "what"),
     [
-        ({}, None, {}, "--workers N starts them on this machine; for several machines"),
+        ({}, None, {}, "num_workers=N starts them on this machine; for several machines"),
         *[
             ({"TF_CONFIG": "{}"}, 2, given, "is not read. Name the workers: --coord")
             for given in ({}, {"workers": 2})
@@ -139,7 +139,7 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
             "Kubernetes does not set everything. Add --num-workers N",
         ),
         *[
-            ({}, None, BY_HAND | {name: None}, f"Add --{name.replace('_', '-')} [A-Z:]+\\.$")
+            ({}, None, BY_HAND | {name: None}, f"Add --{name.replace('_', '-')} [A-Z:,]+\\.$")
             for name in BY_HAND
         ],
         (
@@ -155,7 +155,7 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
             {},
             r"does not list them: Invalid hostlist: n\[1-. Name the",
         ),
-        ({}, None, {"workers": 2, "coordinator": "a:1"}, "Use one or the other"),
+        ({}, None, {"workers": 2, "coordinator": "a:1"}, "Leave it out, or leave --coordinator"),
         ({}, 4, {"workers": 2}, "--workers: 2, and distribution.num_workers of the recipe: 4"),
         (
             SLURM,

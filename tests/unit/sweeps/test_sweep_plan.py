@@ -71,12 +71,12 @@ def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[An
             "global_batch_size=32",
             "'global_batch_size' is no key of model, dataset, training and measurement. Give it",
         ),
-        ("distribution.strategy=default,mirrored", "Setups vary the distribution: --setup"),
+        ("distribution.strategy=default,mirrored", "Compare setups instead: --setup"),
         ("training.epochs=[1", "is no list of values"),
         ("training.epochs=[]", "needs at least one value"),
         (
             "training.backend=tensorflow,jax",
-            'backends are compared as setups: --setup "default cpu:0"',
+            'compare backends as setups instead: --setup "default cpu:0"',
         ),
     ],
 )

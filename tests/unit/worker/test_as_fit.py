@@ -15,8 +15,8 @@ from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.user_arrays import splits_of_arrays
 from tfbench.errors import Notice, RecipeError
 from tfbench.models.structure import foreign_model
-from tfbench.recipe.sections import DatasetConfig, ModelConfig
-from tfbench.worker import compiled_model, data
+from tfbench.recipe.sections import DatasetConfig, ModelConfig, TrainingConfig
+from tfbench.worker import compiled_model, data, own_training
 
 SPEC = build_spec((4,), 3, input_dtype="float32")
 COMPILED = """
@@ -97,6 +97,15 @@ def test_what_compile_was_given_is_rejected_with_advice_that_works_either_way(
         found.append(settings_of(model)[argument])
     assert found[0] == value
     assert found[1] != value
+
+
+def test_several_steps_a_call_are_rejected_where_keras_does_one_with_advice_that_works() -> None:
+    model = build(COMPILED.format(arguments="steps_per_execution=4"), steps_per_execution=4)
+    training = TrainingConfig(backend="torch", global_batch_size=8, epochs=1)
+    with pytest.raises(RecipeError, match=r"--set training\.steps_per_execution=1, or another"):
+        own_training.set_execution(model, training, {}, "nets.py:build_model", ())
+    given = ("training.steps_per_execution",)
+    own_training.set_execution(model, training, {}, "nets.py:build_model", given)
 
 
 def test_what_compile_was_given_is_used_where_the_recipe_says_the_same() -> None:

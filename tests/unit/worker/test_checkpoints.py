@@ -15,7 +15,7 @@ from builders import build_epoch, build_placement, build_recipe, build_request
 from kinds import Fields
 from prepared import build_prepared
 from tfbench import backends
-from tfbench.errors import MeasurementError
+from tfbench.errors import MeasurementError, RecipeError
 from tfbench.records import run_folder
 from tfbench.records.run import ResumePoint
 from tfbench.worker import checkpoints, training
@@ -66,6 +66,14 @@ def test_rejects_a_damaged_file(tmp_path: Path, kept_bytes: int) -> None:
     path.write_bytes(path.read_bytes()[:kept_bytes])
     with pytest.raises(MeasurementError, match=r"epoch_000001\.npz: is missing or damaged"):
         checkpoints.restore_checkpoint(path, variables(0.0))
+
+
+def test_a_network_that_its_first_step_builds_does_not_go_on_from_a_checkpoint() -> None:
+    model = keras.Sequential([keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    resume = ResumePoint(run_id="a" * 32, checkpoint="epoch_000001.npz", epochs=())
+    with pytest.raises(RecipeError, match=r"Build its layers in build_model\(\)"):
+        checkpoints.resume_training(model, resume)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +143,7 @@ def test_the_time_of_a_resumed_run_goes_on_where_its_predecessor_ended(
     prepared = build_prepared(
         tmp_path,
         request=request,
-        model=SimpleNamespace(fit=lambda batches, **fields: fitted.update(fields)),
+        model=SimpleNamespace(fit=lambda **fields: fitted.update(fields)),
         resolved=SimpleNamespace(placement=build_placement()),
         splits=SimpleNamespace(
             train=SimpleNamespace(num_samples=64),

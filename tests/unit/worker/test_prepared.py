@@ -49,7 +49,7 @@ def test_a_step_of_two_replicas_is_rejected(
         monkeypatch.setattr(prepared, name, lambda *_, **__: None)
     journal = Journal(tmp_path / "journal.jsonl")
     with pytest.raises(
-        DeviceError, match=r"Received: cpu:0, cpu:1\. Name one of them; `tfbench scale`"
+        DeviceError, match=r"Received: cpu:0, cpu:1\. Use --devices cpu:0; `tfbench scale RECIPE`"
     ):
         prepared.prepare(build_profile_request(), journal, Breakdown(0), lambda: None)
     journal.close()

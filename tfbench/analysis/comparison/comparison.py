@@ -101,10 +101,14 @@ class Entry:
 
     @property
     def step_seconds(self) -> float | None:
-        """Mean time of a step at its speed; None without a run."""
-        if not self.global_batch_size or not self.speed:
-            return None
-        return self.global_batch_size / self.speed
+        """Mean time of a step of its runs; None without a run."""
+        times = []
+        for run in self.runs:
+            num_steps = run.metrics.get("steady_steps")
+            seconds = run.metrics.get("steady_seconds")
+            if num_steps and seconds:
+                times.append(seconds / num_steps)
+        return geometric_mean(times) if times else None
 
     @property
     def val_loss(self) -> float | None:

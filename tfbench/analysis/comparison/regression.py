@@ -154,7 +154,8 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
         named = "; ".join(pairs)
         raise ComparisonError(
             f"baseline {source} of {baseline.recipe}: does not match this check: {named}. Use the"
-            " same settings, save a new baseline (--save), or compare anyway (--allow-unequal)."
+            " same settings, save a new baseline (--save FILE instead of --baseline), or compare"
+            " anyway (--allow-unequal)."
         )
 
 

@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from tfbench.analysis.run.spans import RunView
+from tfbench.analysis.run.spans import steady_spans
 from tfbench.records.energy import PARTS, EnergyPart, EnergyReading, EnergySource, MachineState
 from tfbench.records.run import RunResult
 from tfbench.wording import join_words
@@ -38,7 +38,7 @@ class Energy:
     parts: tuple[EnergyPart, ...] = ()  # that the figures are of
     joules: float | None = None
     seconds: float = 0.0
-    samples: int = 0
+    samples: float = 0
     problems: tuple[str, ...] = ()
 
     def metrics(self) -> dict[str, float]:
@@ -97,13 +97,13 @@ def find_energy(result: RunResult) -> Energy | None:
     elif counted:
         total = math.fsum(counted.values())
     kinds = {source.part for source in counted}
-    num_steps = sum(span.num_steps for span in RunView(result).steady)
-    batch_size = result.placement.global_batch_size if result.placement else 0
+    warmup_steps = result.request.recipe.measurement.warmup_steps
+    counted_spans = steady_spans(result.spans, warmup_steps=warmup_steps)
     return Energy(
         parts=tuple(part for part in PARTS if part in kinds),
         joules=total,
         seconds=seconds,
-        samples=num_steps * batch_size,
+        samples=result.batch_sizes.count(counted_spans),
         problems=tuple(problems),
     )
 

@@ -9,10 +9,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tfbench.records.batch_sizes import BatchSizes
 from tfbench.records.run import RunResult, StepSpan
 
 
-def steady_spans(spans: Sequence[StepSpan], *, warmup_steps: int) -> tuple[StepSpan, ...]:
+def steady_spans(
+    spans: Sequence[StepSpan], *, warmup_steps: int, short_step: int | None = None
+) -> tuple[StepSpan, ...]:
     """Leaves out the spans that hold tracing, compilation or the first fill of the input pipeline.
 
     Step 1 always goes, and with it the first span of a run, which is exactly the first execution.
@@ -21,24 +24,30 @@ def steady_spans(spans: Sequence[StepSpan], *, warmup_steps: int) -> tuple[StepS
     Args:
         spans: Spans of a run, or of one of its epochs.
         warmup_steps: Number of leading steps of the run; a span that holds any of them is left out.
+        short_step: The first whose batch is short, for which code may be compiled; a span that
+            holds it is left out, too, if there are others.
     """
     last_warmup_step = max(1, warmup_steps)
-    return tuple(span for span in spans if span.first_step > last_warmup_step)
+    steady = [span for span in spans if span.first_step > last_warmup_step]
+    if short_step is None:
+        return tuple(steady)
+    others = [span for span in steady if not span.first_step <= short_step <= span.last_step]
+    return tuple(others or steady)
 
 
-def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> float | None:
+def samples_per_second(spans: Sequence[StepSpan], batch_sizes: BatchSizes) -> float | None:
     """Returns all samples over all seconds of the spans: a mean over time, not over spans.
 
     None without spans.
 
     Args:
         spans: What to count; times in seconds.
-        global_batch_size: Samples of one step over all replicas; every batch is full.
+        batch_sizes: Of their steps.
     """
     seconds = math.fsum(span.seconds for span in spans)
     if seconds <= 0:
         return None
-    return sum(span.num_steps for span in spans) * global_batch_size / seconds
+    return batch_sizes.count(spans) / seconds
 
 
 class _Quantiles:
@@ -159,7 +168,11 @@ class RunView:
     def steady(self) -> tuple[StepSpan, ...]:
         """Spans after the warm-up."""
         measurement = self.result.request.recipe.measurement
-        return steady_spans(self.result.spans, warmup_steps=measurement.warmup_steps)
+        return steady_spans(
+            self.result.spans,
+            warmup_steps=measurement.warmup_steps,
+            short_step=self.result.batch_sizes.short_step,
+        )
 
     @functools.cached_property
     def step_times(self) -> StepTimes:
@@ -174,10 +187,9 @@ class RunView:
     @functools.cached_property
     def speed(self) -> float | None:
         """Samples per second of the steady spans."""
-        placement = self.result.placement
-        if placement is None:
+        if self.result.placement is None:
             return None
-        return samples_per_second(self.steady, placement.global_batch_size)
+        return samples_per_second(self.steady, self.result.batch_sizes)
 
     @property
     def flops_per_second(self) -> float | None:

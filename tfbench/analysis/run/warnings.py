@@ -215,7 +215,9 @@ def _whole_executions(run: RunView) -> Iterator[Values]:
     recipe = run.result.request.recipe
     steps = run.result.steps_per_epoch
     size = recipe.training.steps_per_execution
-    ends_with_epoch = recipe.training.data_on_device or recipe.measurement.is_limited
+    data = run.result.dataset
+    is_cut = recipe.training.data_on_device or (data and data.batches)
+    ends_with_epoch = is_cut or recipe.measurement.is_limited
     if steps and steps % size and not ends_with_epoch:
         yield {"executed": steps + -steps % size, "steps": steps, "size": size}
 
@@ -225,7 +227,8 @@ def _whole_executions(run: RunView) -> Iterator[Values]:
     "Lower training.optimizer.learning_rate.",
 )
 def _loss_not_finite(run: RunView) -> Iterator[Values]:
-    if broken := [record.epoch for record in run.result.epochs if record.loss is None]:
+    epochs = [record for record in run.result.epochs if record.has_loss]
+    if broken := [record.epoch for record in epochs if record.loss is None]:
         yield {"epochs": f"{count(len(broken), 'epoch')} (first: {broken[0]})"}
 
 

@@ -53,8 +53,8 @@ def resolve(
     if config.strategy == "multi_worker":
         if rank is None:
             raise DeviceError(
-                "strategy multi_worker: takes a process for each worker. Use --workers N to start"
-                " them."
+                "strategy multi_worker: takes a process for each worker. Use --set"
+                " distribution.num_workers=N to start them."
             )
         several_workers.require_fitting(devices, config, training)
         config = dataclasses.replace(config, num_workers=rank.num_workers)

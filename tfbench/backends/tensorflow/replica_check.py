@@ -79,7 +79,7 @@ def _describe_wrong(counts: Sequence[set[float]], placement: Placement) -> str:
     if placement.num_workers > 1:
         names = [f"worker {index}" for index in range(placement.num_workers)]
     elif placement.cross_device_ops != _SAFE:
-        remedy = f'distribution.cross_device_ops = "{_SAFE}"'
+        remedy = f"--set distribution.cross_device_ops={_SAFE}"
     wrong = []
     for name, numbers in zip(names, counts, strict=True):
         if numbers != {1.0}:

@@ -48,13 +48,12 @@ def require_fitting(
     if training.compiler_used == "xla":
         raise DeviceError(
             "training.compiler: XLA cannot compile a step over several workers on TensorFlow. Use"
-            ' compiler = "graph" with strategy multi_worker.'
+            " --set training.compiler=graph."
         )
     if training.precision == "mixed_float16":
         raise DeviceError(
             "training.precision: with mixed_float16, a worker skips a step if its gradients"
-            " overflow, and the others wait forever. Use mixed_bfloat16 or float32 with strategy"
-            " multi_worker."
+            " overflow, and the others wait forever. Use mixed_bfloat16 or float32."
         )
 
 

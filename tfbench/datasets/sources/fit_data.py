@@ -17,6 +17,7 @@ import numpy as np
 
 from tfbench.datasets.sources.splits import Array, list_arrays, map_arrays
 from tfbench.errors import DatasetError
+from tfbench.records.batch_sizes import BatchSizes
 
 FORM = (
     "what fit takes: (x, y), ((x_train, y_train), (x_val, y_val)), a tf.data.Dataset, PyDataset or"
@@ -233,8 +234,33 @@ class Inspected:
     """What a look at batches of the user's has shown."""
 
     first: tuple[Any, Any, Any]  # arrays of the first batch: x, y and weights
-    batch_size: int
-    num_samples: int  # of an epoch; where the number of batches is known, all count as full ones
+    sizes: tuple[int, ...]  # samples of each batch that was looked at
+    num_batches: int  # of an epoch
+    # Of an epoch. Where the number of batches is known, all count as full ones: how far the look
+    # got must not change it.
+    num_samples: int
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a full batch."""
+        return max(self.sizes)
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether batches have several sizes, apart from a short last one."""
+        full = self.sizes[:-1] or self.sizes
+        return len(set(full)) > 1 or self.sizes[-1] > full[0]
+
+    @property
+    def batches(self) -> BatchSizes:
+        """Samples of the steps; all are full where an epoch was not gone through."""
+        if self.is_uneven:
+            return BatchSizes(size=sum(self.sizes) / len(self.sizes))
+        last_size = self.sizes[-1]
+        is_whole = len(self.sizes) == self.num_batches
+        if last_size == self.batch_size or not is_whole:
+            return BatchSizes(size=self.batch_size)
+        return BatchSizes(size=self.batch_size, last_size=last_size, num_steps=self.num_batches)
 
 
 def inspect_batches(batches: Any, where: str, num_batches: int | None) -> Inspected:
@@ -246,9 +272,9 @@ def inspect_batches(batches: Any, where: str, num_batches: int | None) -> Inspec
         num_batches: Of an epoch; None: as many as there are.
 
     Raises:
-        DatasetError: They are of several sizes, or it is not known how many there are.
+        DatasetError: It is not known how many there are, or of which sizes.
     """
-    sizes = []
+    sizes: list[int] = []
     first = None
     is_whole = True
     length = num_batches
@@ -264,20 +290,22 @@ def inspect_batches(batches: Any, where: str, num_batches: int | None) -> Inspec
             break
     if first is None:
         raise DatasetError(f"{where}: made no batch.")
-    full = sizes[:-1] or sizes
-    if len(set(full)) > 1 or sizes[-1] > full[0]:
-        raise DatasetError(
-            f"{where}: makes batches of {min(sizes)} to {max(sizes)} samples, and a run counts"
-            " samples by batches of one size. Make them equal, but for the last of an epoch."
-        )
-    if length is not None:  # known without a look at all of them, however long that takes
-        return Inspected(first, full[0], length * full[0])
-    if not is_whole:
+    if length is None and not is_whole:
         raise DatasetError(
             f"{where}: made {len(sizes)} batches in {_INSPECTED_SECONDS:g} s, and does not say how"
             ' many an epoch has. Return {"x": batches, "steps_per_epoch": NUMBER}.'
         )
-    return Inspected(first, full[0], sum(sizes))
+    num_batches = len(sizes) if length is None else length
+    inspected = Inspected(first, tuple(sizes), num_batches, sum(sizes))
+    if inspected.is_uneven and not is_whole:
+        raise DatasetError(
+            f"{where}: makes batches of {min(sizes)} to {max(sizes)} samples, and an epoch of them"
+            f" takes more than {_INSPECTED_SECONDS:g} s. Make them equal, but for the last of an"
+            " epoch."
+        )
+    if length is None or inspected.is_uneven:
+        return inspected
+    return dataclasses.replace(inspected, num_samples=length * inspected.batch_size)
 
 
 def _count_samples(arrays: tuple[Any, Any, Any], where: str) -> int:

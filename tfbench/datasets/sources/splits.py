@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.records.batch_sizes import BatchSizes
 
 # bytes; TensorFlow uses memory that begins at a multiple of it as it is, and copies any other
 ALIGNMENT = 64
@@ -66,11 +67,14 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Pipeline:
-    """Batches of the user's own, as `fit` is given them."""
+    """What `fit` is given where batches are not tfbench's: those of the user's, or whole arrays."""
 
-    training: Any  # what makes them
+    training: Any
     validation: Any
     arguments: Mapping[str, Any]  # of `fit` that go with them
+    batches: BatchSizes
+    num_steps: int  # of an epoch
+    is_users: bool  # whether the batches are the user's
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +95,7 @@ class Splits:
     mean: npt.NDArray[np.float32] | None = None
     # whether the samples were decoded before, as of `sources/cache.py`; "": they are not kept there
     cache: str = ""
-    # Makes the batches itself; the splits then hold the first batch of each alone.
-    pipeline: Pipeline | None = None
+    pipeline: Pipeline | None = None  # None: tfbench makes the batches
     content: str = ""  # digest of the user's own samples, and of how many of them; "": none
 
 

@@ -105,9 +105,12 @@ def splits_of_batches(
     steps = loaded.arguments.get("steps_per_epoch")
     train = fit_data.inspect_batches(inspected.training, where, steps)
     if train.batch_size != batch_size:
+        sizes = f"{train.batch_size}"
+        if train.is_uneven:
+            sizes = f"up to {train.batch_size}"
         raise DatasetError(
-            f"{where}: makes batches of {train.batch_size} samples, and the run counts"
-            f" {batch_size}. Use --global-batch-size {train.batch_size}."
+            f"{where}: makes batches of {sizes} samples, and the run counts {batch_size}. Use"
+            f" --global-batch-size {train.batch_size}."
         )
     train_split = _split_of_batches(train.first, train.num_samples)
     validation_split = _split_of_batches(train.first, 0)
@@ -129,7 +132,14 @@ def splits_of_batches(
     if isinstance(validation, tuple):  # arrays: `fit` takes as many as there are
         while validation[-1] is None:
             validation = validation[:-1]
-    pipeline = Pipeline(training=loaded.training, validation=validation, arguments=loaded.arguments)
+    pipeline = Pipeline(
+        training=loaded.training,
+        validation=validation,
+        arguments=loaded.arguments,
+        batches=train.batches,
+        num_steps=train.num_batches,
+        is_users=True,
+    )
     return Splits(
         spec=spec,
         train=train_split,

@@ -45,6 +45,8 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> Any:
     if spec.is_structured:
         place = "before model.save" if where.startswith("model.file") else "in it"
         setting = where.replace(": ", "=", 1)
+        if where.startswith("model.name"):
+            setting += " --allow-code"
         raise RecipeError(
             f"{where}: is not compiled, and the recipe has no loss for this data. Call"
             f" model.compile(optimizer, loss) {place}, or name a recipe that has data: tfbench run"
@@ -175,12 +177,15 @@ def _require_batch_size(model: Any, spec: DatasetSpec, where: str) -> None:
     batch_size = spec.per_replica_batch_size
     if not sizes or batch_size is None:
         return
-    size = sizes.pop() if len(sizes) == 1 else None
+    if len(sizes) > 1:
+        received = ", ".join(map(str, sorted(sizes)))
+        raise RecipeError(f"{where}: inputs must have one batch size. Received: {received}.")
+    size = sizes.pop()
     if size != batch_size:
         raise RecipeError(
             f"{where}: takes batches of {size} samples only. Received: {batch_size} per replica."
-            f" Use --global-batch-size {size} (per replica), or keras.Input(shape) without a batch"
-            " size."
+            f" Use --global-batch-size {size * spec.num_replicas}, or keras.Input(shape) without a"
+            " batch size."
         )
     if spec.validation_samples % size or spec.test_samples % size:
         raise RecipeError(
@@ -210,6 +215,12 @@ def has_own_step(model: Any) -> bool:
     # Of its class: backends replace functions of single models.
     names = ("train_step", "make_train_function")
     return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
+
+
+def is_built(model: Any) -> bool:
+    """Says whether a model has all of its weights, apart from those that its first step makes."""
+    layers = model._flatten_layers(include_self=False)
+    return bool(model.weights) and all(layer.built for layer in layers)
 
 
 def comes_compiled(model: Any) -> bool:
@@ -263,8 +274,10 @@ def hand_over_as_fit(model: Any, arrays: tuple[Any, ...]) -> None:
 
 
 def _call_without_tuple(step: Callable[..., Any], *arguments: Any) -> Any:
-    *state, (samples,) = arguments
-    return step(*state, samples)
+    *state, batch = arguments
+    if isinstance(batch, tuple) and len(batch) == 1:  # of tfbench's making
+        (batch,) = batch
+    return step(*state, batch)
 
 
 def can_evaluate(model: Any) -> bool:

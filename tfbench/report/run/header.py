@@ -71,7 +71,10 @@ def header_lines(result: RunResult, width: int) -> list[str]:
     if placement:
         parts.append(_describe_placement(placement, recipe.training.backend))
     if result.model:
-        parts.append(f"{recipe.model.name}, {result.model.num_parameters:,} parameters")
+        network = recipe.model.name
+        if result.model.is_built:
+            network += f", {result.model.num_parameters:,} parameters"
+        parts.append(network)
     if placement:
         batch = f"batch {placement.global_batch_size:,}"
         if placement.num_replicas > 1:
