@@ -487,7 +487,7 @@ SCENARIOS = [
     Scenario(
         "sweep mine.toml --setup default --ray auto --plan plan.json",
         "exclude each other. Leave one",
-        then="no cluster at",
+        then="--ray: ",
     ),
     Scenario(
         "sweep --task 0",
