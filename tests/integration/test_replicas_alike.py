@@ -241,7 +241,7 @@ def test_a_transformer_over_two_replicas_trains_as_on_one_device(found: dict[str
     assert len(set(found["text_gpt default"][:5])) == 5
 
 
-MEND = 'Use distribution.cross_device_ops = "reduction_to_one_device"'
+MEND = "Use --set distribution.cross_device_ops=reduction_to_one_device"
 
 
 def test_a_replica_that_is_not_in_the_sums_is_named(found: dict[str, Any]) -> None:

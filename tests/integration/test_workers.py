@@ -74,6 +74,7 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
         "--no-mlflow",
     )
     options = (*options, "--set", "output.checkpoint_every_epochs=3")
+    options = (*options, "--set", "training.feed=pipeline")  # each worker takes its part of batches
     words = ("run", "nets.py:build_model", *options, "--format", "json")
     one = run(*words, *NO_CHECKS, cwd=tmp_path)
     two = run(*words, "--strategy", "multi_worker", "--workers", "2", cwd=tmp_path, no_proxy="")
