@@ -63,14 +63,14 @@ DEVICE = "cpu:0"
 TENSORFLOW = "tensorflow"
 
 
-def fit_own(name: str) -> None:
+def fit_own(name: str, epochs: int = ENDLESS) -> None:
     """Trains a network of a file's with its own batches, as a script does."""
     import keras
 
     keras.utils.set_random_seed(0)
     module = runpy.run_path(name.rpartition(":")[0])
     model = module["build_model"]()
-    model.fit(module["load_data"](), epochs=ENDLESS, callbacks=[epoch_ends()], verbose=0)
+    model.fit(module["load_data"](), epochs=epochs, callbacks=[epoch_ends()], verbose=0)
 
 
 def epoch_ends() -> Any:

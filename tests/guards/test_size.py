@@ -14,18 +14,18 @@ SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 # Who makes a room smaller lowers its budget; who adds a feature may raise it, and says why in the
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "benchmarks": 21950,
+    "benchmarks": 22800,
     "tests": 159000,
-    "tfbench": 3570,
+    "tfbench": 3690,
     "tfbench/analysis": 24900,
     "tfbench/backends": 14765,
     "tfbench/cli": 9709,
     "tfbench/datasets": 10200,
     "tfbench/machine": 3876,
     "tfbench/models": 9800,
-    "tfbench/recipe": 5526,
-    "tfbench/records": 6200,
-    "tfbench/report": 20600,
+    "tfbench/recipe": 6000,
+    "tfbench/records": 6400,
+    "tfbench/report": 21460,
     "tfbench/runs": 11360,
     "tfbench/store": 2735,
     "tfbench/sweeps": 10100,

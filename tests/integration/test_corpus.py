@@ -5,17 +5,14 @@ A few of `tests/corpus`; `pytest -m corpus tests/integration/test_corpus.py` tak
 
 import functools
 import os
-from pathlib import Path
+import sys
 from typing import Any
 
 import pytest
 
 import corpus
-from runs import facts_of
 
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
-PROBE = Path(corpus.__file__)
-STRATEGIES = ("default",) if BACKEND == "torch" else ("default", "mirrored")
 # Of each kind of data: arrays, batches by tf.data, by a PyDataset and by a generator; several steps
 # a call, state that goes on from batch to batch, and steps of one's own, which build the network.
 SOME = (
@@ -32,26 +29,29 @@ pytestmark = pytest.mark.slow
 
 
 @functools.cache
-def outcome_of(name: str, strategy: str) -> dict[str, Any]:
-    return facts_of(PROBE, strategy, name, KERAS_BACKEND=BACKEND)
+def outcomes(strategy: str, *names: str) -> dict[str, dict[str, Any]]:
+    found = corpus.try_in_process(sys.executable, BACKEND, strategy, *names)
+    return {outcome["name"]: outcome for outcome in found}
 
 
-def require_equal_or_refused(name: str, strategy: str) -> None:
-    if BACKEND not in corpus.backends_of(name):
-        pytest.skip(f"not written for {BACKEND}")
-    outcome = outcome_of(name, strategy)
+def require_equal_or_refused(outcome: dict[str, Any]) -> None:
     assert outcome["outcome"] in ("equal", "refused", "fit fails"), outcome["why"]
     if outcome["outcome"] == "refused":
         assert outcome["why"]
 
 
-@pytest.mark.parametrize("name", SOME)
+def written_for_backend(*names: str) -> list[str]:
+    return [name for name in names if BACKEND in corpus.backends_of(name)]
+
+
+@pytest.mark.parametrize("name", written_for_backend(*SOME))
 def test_a_program_trains_as_by_fit(name: str) -> None:
-    require_equal_or_refused(name, "default")
+    require_equal_or_refused(outcomes("default", *written_for_backend(*SOME))[name])
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("name", corpus.names())
+@pytest.mark.timeout(0)  # the first of a strategy waits for all programs
+@pytest.mark.parametrize("strategy", corpus.STRATEGIES_OF[BACKEND])
+@pytest.mark.parametrize("name", written_for_backend(*corpus.names()))
 def test_every_program_trains_as_by_fit_or_is_refused(name: str, strategy: str) -> None:
-    require_equal_or_refused(name, strategy)
+    require_equal_or_refused(outcomes(strategy, *written_for_backend(*corpus.names()))[name])

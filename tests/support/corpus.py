@@ -3,7 +3,7 @@
     KERAS_BACKEND=jax python tests/support/corpus.py default NAME...   # a line of JSON for each
     python tests/support/corpus.py table                               # all, as a table
 
-A process for itself: devices are chosen once.
+Programs run in forks of one process, which has imported the framework; devices are chosen in them.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -23,11 +24,16 @@ from typing import Any
 
 PROGRAMS = Path(__file__).parents[1] / "corpus"
 BACKENDS = ("tensorflow", "jax", "torch")
-STRATEGIES = ("default", "one_device", "mirrored")
+STRATEGIES_OF = {
+    "tensorflow": ("default", "mirrored"),
+    "jax": ("default", "mirrored"),
+    "torch": ("default",),
+}
 EPOCHS = 2
 MOST_ADVICE = 3  # that is followed before a program counts as refused
+SECONDS = 300.0  # for a program, at most
+MOST_FITS = 4  # replicas draw random numbers at once, so that plain `fit` can differ between runs
 ROUNDING = 1e-5  # of sums over two replicas; on one device nothing differs
-SECONDS = 600.0  # for one program
 
 
 def names() -> list[str]:
@@ -240,19 +246,20 @@ def try_program(name: str, strategy: str) -> dict[str, Any]:
             return {"name": name, "outcome": "refused", "why": found.splitlines()[0]}
         overrides[advice[0]] = advice[1]
         followed.append(f"{advice[0]}={advice[1]}")
-    expected = in_child(train_by_fit, name, strategy)
-    if isinstance(expected, Exception):
-        why = f"{type(expected).__name__}: {str(expected).splitlines()[0]}"
-        return {"name": name, "outcome": "fit fails", "why": why}
-    if isinstance(found, Exception):
-        raise found
-    differences = list_differences(found, expected, ROUNDING if strategy == "mirrored" else 0.0)
-    return {
-        "name": name,
-        "outcome": "differs" if differences else "equal",
-        "why": "; ".join(differences),
-        "followed": followed,
-    }
+    rounding = ROUNDING if strategy == "mirrored" else 0.0
+    differences: list[str] = []
+    for number in range(MOST_FITS):
+        expected = in_child(train_by_fit, name, strategy)
+        if isinstance(expected, Exception):
+            why = f"{type(expected).__name__}: {str(expected).splitlines()[0]}"
+            return {"name": name, "outcome": "fit fails", "why": why, "followed": followed}
+        if isinstance(found, Exception):
+            return {"name": name, "outcome": "failed", "why": repr(found)}
+        differences = list_differences(found, expected, rounding)
+        if not differences:
+            why = f"plain fit had other results in {number} of {number + 1} runs" if number else ""
+            return {"name": name, "outcome": "equal", "why": why, "followed": followed}
+    return {"name": name, "outcome": "differs", "why": "; ".join(differences)}
 
 
 def find_advice(message: str) -> tuple[str, Any] | None:
@@ -289,40 +296,52 @@ def list_differences(found: Any, expected: Any, rounding: float, where: str = ""
     return [] if found == expected else [f"{where[:-1]}: tfbench {found}, fit {expected}"]
 
 
-def print_table(python_of: Callable[[str], str]) -> None:
-    """Tries all programs on all backends, a process each, and prints a table in Markdown."""
-    rows = []
+def print_table() -> None:
+    """Tries all programs on all backends, and prints a table in Markdown.
+
+    A backend's Python is the one that PYTHON_TENSORFLOW, PYTHON_JAX or PYTHON_TORCH names, or this.
+    """
+    columns: dict[str, dict[str, str]] = {}
+    for backend in BACKENDS:
+        python = os.environ.get(f"PYTHON_{backend.upper()}", sys.executable)
+        chosen = [name for name in names() if backend in backends_of(name)]
+        for strategy in STRATEGIES_OF[backend]:
+            cells = columns[f"{backend} {strategy}"] = {}
+            for outcome in try_in_process(python, backend, strategy, *chosen):
+                why = f": {outcome['why']}" if outcome["why"] else ""
+                cells[outcome["name"]] = outcome["outcome"] + why
+    lines = [f"| program | {' | '.join(columns)} |", "| --- " * (len(columns) + 1) + "|"]
     for name in names():
-        cells = []
-        for backend in BACKENDS:
-            if backend not in backends_of(name):
-                cells.append("-")
-                continue
-            for strategy in ("default", "mirrored"):
-                if backend == "torch" and strategy == "mirrored":
-                    continue
-                cells.append(try_in_process(python_of(backend), backend, strategy, name))
-        rows.append(f"| {name} | {' | '.join(cells)} |")
-        sys.stdout.write(rows[-1] + "\n")
-        sys.stdout.flush()
+        cells_of_row = [cells.get(name, "-") for cells in columns.values()]
+        lines.append(f"| {name} | {' | '.join(cells_of_row)} |")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
-def try_in_process(python: str, backend: str, strategy: str, name: str) -> str:
-    command = [python, __file__, strategy, name]
+def try_in_process(
+    python: str, backend: str, strategy: str, *chosen: str
+) -> Iterator[dict[str, Any]]:
+    """Yields what came of each program, all of which a process of its own tries in turn."""
+    command = [python, __file__, strategy, *chosen]
     environment = {**os.environ, "KERAS_BACKEND": backend}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"name"')]
-    if not lines:
-        return f"failed: {done.stderr.strip().splitlines()[-1:]}"
-    result = json.loads(lines[-1])
-    return result["outcome"] + (f": {result['why']}" if result["why"] else "")
+    missing = list(chosen)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        limit = threading.Timer(SECONDS * len(chosen), process.kill)
+        limit.start()
+        for line in process.stdout:
+            if line.startswith('{"name"'):
+                outcome = json.loads(line)
+                missing.remove(outcome["name"])
+                yield outcome
+        limit.cancel()
+    for name in missing:
+        why = f"the process for {strategy} ended with {process.returncode}"
+        yield {"name": name, "outcome": "failed", "why": why}
 
 
 def main(what: str, *chosen: str) -> None:
     if what == "table":
-        print_table(lambda backend: os.environ.get(f"PYTHON_{backend.upper()}", sys.executable))
+        print_table()
         return
     import keras  # noqa: F401 - once for all children
 
