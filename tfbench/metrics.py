@@ -253,9 +253,14 @@ TRACKED_METRICS = (
     "global_batch_size",
     "num_replicas",
 )
-# What MLflow shows of the speed of each epoch, under "by_epoch/": the run's own figure has its name
-# to itself.
-EPOCH_SERIES = ("samples_per_second", "elapsed_seconds")
+# What MLflow shows of the speed and the times of each epoch, under "by_epoch/": the run's own
+# figures have their names to themselves.
+EPOCH_SERIES = (
+    "samples_per_second",
+    "elapsed_seconds",
+    "epoch_seconds",
+    "validation_seconds",
+)
 
 
 def curve_metric(name: str, over: str) -> str:

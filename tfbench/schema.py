@@ -46,6 +46,13 @@ Timestamp = Annotated[float, pydantic.Field(ge=0, le=MAX_TIME)]  # seconds since
 NonNegativeNumber = Annotated[Number, pydantic.Field(ge=0, le=1e9)]
 Rate = Annotated[Number, pydantic.Field(gt=0, le=1e3)]
 Fraction = Annotated[Number, pydantic.Field(ge=0, lt=1)]
+
+
+def _make_hashable(value: Any) -> Any:
+    return tuple(map(_make_hashable, value)) if isinstance(value, list) else value
+
+
+HashableValue = Annotated[Any, pydantic.BeforeValidator(_make_hashable)]  # a list is a tuple
 Text = Annotated[str, pydantic.Field(min_length=1, max_length=2000)]
 Currency = Annotated[Text, pydantic.Field(max_length=8)]
 

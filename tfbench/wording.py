@@ -68,6 +68,11 @@ def command_line(*words: str, store: Path | str = DEFAULT_STORE) -> str:
     return shlex.join(command)
 
 
+def allowing_words(allows_code: bool) -> tuple[str, ...]:
+    """Returns the option of a command that calls functions of the user's, if it does."""
+    return ("--allow-code",) if allows_code else ()
+
+
 def store_of(journal: Path | str) -> Path | str:
     """Returns the store that holds a run's or a sweep's journal, the default one if none does."""
     folder = Path(journal).parent

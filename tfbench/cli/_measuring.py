@@ -96,6 +96,10 @@ class Measuring(NamedTuple):
             raise RecipeError(_name_options(str(error), given)) from error
         return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
+    def with_defaults(self, values: Mapping[str, Any]) -> "Measuring":
+        """Returns it with values of keys that nobody has set."""
+        return self._replace(overrides={**values, **self.overrides})
+
     def open_maker(self, before: "TrackingState | None" = None) -> "RunMaker":
         """Returns what makes runs, kept and tracked as the options say.
 

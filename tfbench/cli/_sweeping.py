@@ -150,7 +150,8 @@ def show_plan(
     """
     from tfbench.report.comparison.sweep import plan_lines
 
-    lines = plan_lines(plan, num_left, num_most_left, text_width())
+    store = measuring.store.root
+    lines = plan_lines(plan, num_left, num_most_left, store=store, width=text_width())
     echo_lines([*lines, *more], err=measuring.as_json)
 
 
@@ -233,7 +234,7 @@ def _show_swept(
         else:
             why = "no machine has made them" if ray else "the time budget is used up"
         lines += ["", f"Ended early: {why}. This goes on:"]
-        lines += [f"  {store.command('sweep', '--resume', plan.sweep_id, *where)}"]
+        lines += [f"  {store.command(*plan.resume_words, *where)}"]
     echo_lines([*lines, "", *follow_up_commands(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
         document = made.document()

@@ -19,6 +19,7 @@ from tfbench.cli._output import echo_json, exit_code, require_free, write_to
 from tfbench.cli._store import read_settings
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
 from tfbench.errors import ExitCode
+from tfbench.wording import allowing_words, command_line
 
 if TYPE_CHECKING:
     from tfbench.sweeps.arguments import Rounds
@@ -29,6 +30,7 @@ _QUICK_SECONDS = 54.0  # with what comes before and after, a minute
 _PLANNING = (
     "recipe",
     "variations",
+    "batch_sizes",
     "setups",
     "aa",
     "refine",
@@ -52,12 +54,21 @@ _PLANNING = (
 )
 @click.argument("recipe", required=False)
 @setup_options()
+@click.option(
+    "--global-batch-size",
+    "--batch-size",
+    "batch_sizes",
+    metavar="SIZES",
+    help="Short for --vary training.global_batch_size=SIZES.",
+)
 @click.option("--aa", is_flag=True, help="Compare a setup with itself (A/A test).")
 @plan_options()
 @click.option(
     "--full", is_flag=True, help="Train each run to the recipe's epochs, validation included."
 )
-@click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about a minute.")
+@click.option(
+    "--quick", is_flag=True, help="A small sweep in about a minute, on synthetic data or your own."
+)
 @click.option("--resume", metavar="ID", help="Run what a sweep, or @last, is missing.")
 @click.option("--ray", metavar="ADDRESS", help="Run on a Ray cluster: auto, or HOST:6379.")
 @click.option(
@@ -155,12 +166,14 @@ def _plan_new_sweep(
     ray: str | None,
     plan_path: Path | None,
     recipe: str | None,
+    batch_sizes: str | None,
     seconds: float,
     full: bool,
     quick: bool,
     **planning: Any,
 ) -> "Planned":
     """Plans a new sweep, whose runs are left to other machines by `ray` and `plan_path`."""
+    from tfbench.recipe.registry import is_code
     from tfbench.sweeps.arguments import (
         DEFAULT_FIXED_ROUNDS,
         DEFAULT_FULL_ROUNDS,
@@ -169,11 +182,14 @@ def _plan_new_sweep(
     from tfbench.sweeps.sweep import new_sweep
 
     other_machines = ray or plan_path
+    if batch_sizes is not None:
+        planning["variations"] += (f"training.global_batch_size={batch_sizes}",)
     if quick:
         recipe = recipe or "mnist_hidden100_mlp"
         planning["variations"] = planning["variations"] or ("training.global_batch_size=32,512",)
-        values = {"dataset.data": "synthetic", "measurement.checks": False}
-        measuring = measuring._replace(overrides=values | measuring.overrides)
+        measuring = measuring.with_defaults({"measurement.checks": False})
+        if not is_code(measuring.make_request(recipe).recipe.dataset.name):
+            measuring = measuring.with_defaults({"dataset.data": "synthetic"})
         if not is_given("seconds"):
             seconds = 0.5
         if not (is_given("time_budget_seconds") or other_machines):
@@ -280,6 +296,8 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
         if task.machine:
             numbers.setdefault(task.machine, []).append(str(task.number))
     num_runs = len(list_planned_runs(plan))
+    allowing = allowing_words(plan.allows_code)
+    task_words = ("sweep", "--plan", str(path), "--task", "N", *allowing)
     show_plan(
         plan,
         num_runs,
@@ -291,7 +309,7 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
         *(f"  on {machine}: {','.join(listed)}" for machine, listed in numbers.items()),
         "This makes a task, then brings home what came of all of them, as often as you like, and"
         " shows it:",
-        f"  tfbench sweep --plan {path} --task N --store DIR",
+        f"  {command_line(*task_words, '--store', 'DIR')}",
         f"  {measuring.store.command('import')} DIR/journals/*.jsonl",
         f"  {measuring.store.command('compare', '--sweep', plan.sweep_id)}",
     )

@@ -73,7 +73,9 @@ def find_recipe(name: str) -> Path:
 
 
 def describe_other_format(path: Path) -> str:
-    """Returns what a saved network in another format than `.keras` is; "" for all else."""
+    """Returns what a file is that holds a network in another way than tfbench takes; else ""."""
+    if path.suffix == ".py" and path.is_file():
+        return f"is code. Name the function that builds the network, such as {path}:build_model."
     if path.name.endswith(".weights.h5"):
         return (
             "holds weights without their network. Load them in a function that builds it:"
@@ -125,13 +127,25 @@ def load_recipe(
             measurement.setdefault("least_steps", _LEAST_STEPS)
     _place_files(tables, Path())
     recipe = from_tables(tables, name=path.stem, source=source, overridden=tuple(overrides))
-    # A recorded run needs the file no more, so that its absence is no conflict.
-    if recipe.model.name == "keras_file":
-        file = recipe.model.options["file"]
+    # A run's record is read without the files, so that their absence is no conflict.
+    for key, file in _named_files(recipe).items():
         if not os.path.isfile(file):  # noqa: PTH113 - never raises
-            origin = origin_of("model.file", overrides, source)
-            raise RecipeError(f"{origin}model.file: no such file: {shorten(file, 300)}.")
+            origin = origin_of(key, overrides, source)
+            raise RecipeError(f"{origin}{key}: no such file: {shorten(file, 300)}.")
     return recipe
+
+
+def _named_files(recipe: Recipe) -> dict[str, str]:
+    """Returns the files of a saved network and of code, by the keys that name them."""
+    named = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
+    files = {}
+    for key, name in named.items():
+        module = name.rpartition(":")[0]
+        if module.endswith(".py"):
+            files[key] = module
+    if recipe.model.name == "keras_file":
+        files["model.file"] = recipe.model.options["file"]
+    return files
 
 
 def _is_network(name: str) -> bool:

@@ -3,18 +3,20 @@
 import dataclasses
 import math
 import re
+import typing
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.conflicts import find_conflicts
-from tfbench.recipe.sections import Recipe, RecipeFile
+from tfbench.recipe.sections import Recipe, RecipeFile, TrainingConfig
 from tfbench.recipe.toml_text import Table, parse_value
 from tfbench.schema import find_problems, meanings_of, to_plain
 from tfbench.wording import shorten
 
 _CONTAINERS = (Mapping, list, tuple)
+_UNKNOWN_KEY = re.compile(r"([\w.-]+): unknown key\.( Did you mean '[^']*'\?)?")
 _MAX_DEPTH = 32  # of arrays and tables within each other
 _INTEGERS = range(-(2**63), 2**63)  # of TOML
 
@@ -43,9 +45,45 @@ def from_tables(
             recipe = Recipe(name=name, **sections)
             problems = find_conflicts(recipe)
     if problems or recipe is None:
+        problems = _name_keys_elsewhere(problems, tables)
         lines = [f"{origin_of(problem, overridden, source)}{problem}" for problem in problems]
         raise RecipeError("\n".join(lines))
     return recipe
+
+
+def _name_keys_elsewhere(problems: list[str], tables: Mapping[str, Any]) -> list[str]:
+    """Returns problems, those of unknown keys with the key of that name in another table."""
+    if not any(map(_UNKNOWN_KEY.match, problems)):
+        return problems
+    known = _list_keys(tables)
+    texts = []
+    for problem in problems:
+        match = _UNKNOWN_KEY.match(problem)
+        last = match[1].rpartition(".")[2] if match else "name"  # which several tables have
+        elsewhere = [key for key in known if key.endswith(f".{last}") and last != "name"]
+        if match and elsewhere:
+            told = f"{match[1]}: unknown key. It is {' or '.join(elsewhere)}."
+            problem = problem.replace(match[0], told)
+        texts.append(problem)
+    return texts
+
+
+def _list_keys(tables: Mapping[str, Any]) -> list[str]:
+    """Returns the keys that a recipe can have with the model and the data set that it names."""
+    keys = []
+    for section, cls in typing.get_type_hints(RecipeFile).items():
+        if dataclasses.is_dataclass(cls):
+            keys += [f"{section}.{field.name}" for field in dataclasses.fields(cls)]
+    for optimizer in typing.get_args(typing.get_type_hints(TrainingConfig)["optimizer"]):
+        keys += [f"training.optimizer.{field.name}" for field in dataclasses.fields(optimizer)]
+    kinds: tuple[tuple[str, registry.Kind], ...] = (("model", "models"), ("dataset", "datasets"))
+    for section, kind in kinds:
+        table = tables.get(section)
+        name = table.get("name") if isinstance(table, Mapping) else None
+        if name in registry.list_names(kind):
+            options = registry.load(kind, name).Config
+            keys += [f"{section}.{field.name}" for field in dataclasses.fields(options)]
+    return list(dict.fromkeys(keys))
 
 
 def _find_foreign(value: Any, *steps: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from tfbench.records.placement import (
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.schema import Id, NaturalNumber, NonNegativeNumber, Timestamp, schema
 from tfbench.tags import AS_ASKED_TAG, CHANGED_TAG
+from tfbench.wording import allowing_words
 
 Sizes = tuple[int, ...]
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
@@ -224,6 +225,11 @@ class RunRequest:
         if self.worker_rank is None:
             return WHOLE
         return BatchPart(self.worker_rank.index, self.worker_rank.num_workers)
+
+    @property
+    def resume_words(self) -> tuple[str, ...]:
+        """The command of tfbench that goes on with it."""
+        return ("run", "--resume", self.run_id, *allowing_words(self.allows_code))
 
 
 @schema

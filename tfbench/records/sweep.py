@@ -13,6 +13,7 @@ from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.schema import (
     ByteCount,
     Count,
+    HashableValue,
     Id,
     MachineName,
     NaturalNumber,
@@ -24,7 +25,7 @@ from tfbench.schema import (
     schema,
 )
 from tfbench.tags import GROUP_TAG, ROUND_TAG, SWEEP_TAG
-from tfbench.wording import shorten
+from tfbench.wording import allowing_words, shorten
 
 Configuration = Mapping[str, Any]  # values by key of the recipe
 BATCH_KEY = "training.global_batch_size"
@@ -57,7 +58,7 @@ class Setup:
 
     strategy: Text
     devices: tuple[Text, ...] = ()
-    values: tuple[tuple[Text, Any], ...] = ()
+    values: tuple[tuple[Text, HashableValue], ...] = ()
     machine: MachineName = ""
     again: bool = False
 
@@ -72,6 +73,8 @@ class Setup:
         words = [self.strategy, ",".join(self.devices)]
         for key, value in self.values:
             name = key.removeprefix("training.").removeprefix("distribution.")
+            if "." in name:  # training.optimizer.learning_rate is typed as it is
+                name = key
             words.append(f"{name}={format_value(value)}")
         if self.machine:
             words.append(f"@{self.machine}")
@@ -152,6 +155,11 @@ class SweepPlan:
     def fewest_rounds(self) -> int:
         """Rounds that are made in any case."""
         return self.num_rounds if self.first_rounds is None else self.first_rounds
+
+    @property
+    def resume_words(self) -> tuple[str, ...]:
+        """The command of tfbench that makes the runs that are missing."""
+        return ("sweep", "--resume", self.sweep_id, *allowing_words(self.allows_code))
 
 
 @schema

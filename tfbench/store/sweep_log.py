@@ -96,9 +96,7 @@ class SweepLog:
     def _describe(self, error: OSError) -> TrackingError:
         message = f"{self._path}: cannot be written: {error.strerror}."
         if self._path and self._path.exists():
-            again = command_line(
-                "sweep", "--resume", self.plan.sweep_id, store=store_of(self._path)
-            )
+            again = command_line(*self.plan.resume_words, store=store_of(self._path))
             message += (
                 f" What was measured is kept; once that is mended, `{again}` makes the runs that"
                 " are missing."

@@ -158,7 +158,7 @@ def compare_sweep(
         comparison = compare_briefs(_find_failures(plan, runs, due))
     num_missing = sum(planned.number not in runs.results for planned in due)
     missing = MissingRuns(
-        command=store.command("sweep", "--resume", plan.sweep_id),
+        command=store.command(*plan.resume_words),
         num_planned=len(due),
         num_missing=num_missing,
         num_lost=sum(planned.number in runs.lost for planned in due),

@@ -216,7 +216,7 @@ def read_variations(
             1.
 
     Raises:
-        RecipeError: A text has no values, or its key cannot be varied.
+        RecipeError: A text has no values, or its key cannot be varied or is named twice.
     """
     steps = []
     for text in texts:
@@ -229,6 +229,10 @@ def read_variations(
         parse_variation(text, request.recipe, multiple)
         for text, multiple in zip(texts, steps, strict=True)
     ]
+    keys = [variation.key for variation in variations]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise RecipeError(f"{shorten(key)}: is varied twice. Give all of its values once.")
     return variations, steps[0] if steps else 1
 
 

@@ -110,7 +110,7 @@ def find_shown_sweep(
                 state.tracking_uri, tracked.experiment_id, len(run_ids - tracked.run_ids)
             )
     recover = recovery_command(store.root, server_of(state, store))
-    resume = store.command("sweep", "--resume", plan.sweep_id)
+    resume = store.command(*plan.resume_words)
     raise TrackingError(
         f"sweep {plan.sweep_id}: none of its runs is in MLflow. `{recover}` brings those that are"
         f" stored there, `{recover} --all` if MLflow's database was made new; `{resume}` makes"

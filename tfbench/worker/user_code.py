@@ -215,7 +215,9 @@ def _import(name: str, where: str, *, allows_code: bool) -> Function:
             ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
-        other = "nothing of that name" if function is None else f"a {type(function).__name__}"
+        other = f"a value of type {type(function).__name__}"
+        if function is None:
+            other = "nothing of that name"
         raise RecipeError(
             f"{where}: there must be a function {function_name} in {module.__file__}. Found:"
             f" {other}."

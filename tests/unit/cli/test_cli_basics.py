@@ -70,6 +70,7 @@ def test_show_writes_a_recipe_whose_keys_stand_below_what_they_mean(
     tfbench: Cli, named: str
 ) -> None:
     Path("net.keras").touch()
+    Path("nets.py").touch()
     done = tfbench("show", named, "--toml", "--set", "dataset.name=cifar10")
     lines = done.stdout.splitlines()
     place = lines.index("# compiler: not set")

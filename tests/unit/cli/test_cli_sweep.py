@@ -1,6 +1,7 @@
 """`tfbench sweep`: what it plans, what it makes, what it shows, and what it rejects."""
 
 import re
+import shlex
 import warnings
 from pathlib import Path
 
@@ -105,6 +106,30 @@ def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: MakeRuns
     assert {recipe.measurement.seconds for recipe in recipes} == {3.0}
 
 
+def test_quick_takes_the_data_of_a_network_of_ones_own(
+    tfbench: Cli, fake: MakeRuns, in_tmp_path: Path
+) -> None:
+    runs = fake()
+    Path("nets.py").write_text("def build_model(): ...\ndef load_data(): ...\n")
+    shown = shown_by(tfbench("sweep", "nets.py:build_model", "--quick", "--batch-size", "64"))
+    recipes = [request.recipe for request in runs.requests]
+    assert {recipe.dataset.data for recipe in recipes} == {"real"}
+    assert {recipe.training.global_batch_size for recipe in recipes} == {64}
+    assert "  vary        training.global_batch_size = 64" in shown.splitlines()
+
+
+def test_how_to_go_on_allows_the_code_again(
+    tfbench: Cli, fake: MakeRuns, in_tmp_path: Path
+) -> None:
+    fake(lambda batch, strategy: "STOPPED" if strategy == "mirrored" else None)
+    Path("nets.py").write_text("def build_model(): ...\n")
+    sweep = ("sweep", "nets.py:build_model", *SETUPS, "--repeats", "1")
+    told = tfbench(*sweep).stdout
+    assert re.search(r"This goes on:\n  tfbench sweep --resume \w+ --allow-code\n", told), told
+    planned = shown_by(tfbench(*sweep, "--plan", "plan.json"))
+    assert "tfbench sweep --plan plan.json --task N --allow-code --store DIR" in planned
+
+
 @pytest.mark.parametrize(
     ("num_gpus", "setups"),
     [
@@ -163,6 +188,35 @@ def test_one_setup_is_said_to_compare_nothing(
     (found,) = re.findall("^  setup       (.*)$", done.stdout, re.MULTILINE)
     assert found.startswith(setup)
     assert "There is only one setup, so nothing is compared." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "compared", "num_configurations"),
+    [
+        ("mnist_scratch_cnn --vary model.pooling_backward=mask_multiply,index_scatter", 2, 1),
+        (
+            "mnist_scratch_cnn --set model.pooling_backward=index_scatter --batch-size 8,16"
+            " --vary 'model.pooling_backward = mask_multiply,index_scatter'",
+            2,
+            2,
+        ),
+        ("mnist_mlp --vary training.optimizer.learning_rate=0.1,0.01 --data synthetic", 2, 1),
+        ("mnist_mlp --vary=training.intra_op_threads=1,2,3", 3, 1),
+        ("sine_lstm --vary model.units=16..64 --refine 3", 5, 1),
+        ("mnist_mlp --plan plan.json", 4, 4),  # by the recipe's [sweep]
+    ],
+)
+def test_values_of_one_setup_are_compared_by_the_command_that_is_shown(
+    tfbench: Cli, in_tmp_path: Path, asked: str, compared: int, num_configurations: int
+) -> None:
+    setup = "default cpu:0 compiler=graph"
+    shown = shown_by(tfbench("sweep", *shlex.split(asked), "--setup", setup, "--dry-run"))
+    advised = [line for line in shown.splitlines() if line.startswith("  tfbench sweep ")]
+    planned = shown_by(tfbench(*shlex.split(advised[0])[1:], "--dry-run"))
+    assert "only one setup" not in planned
+    setups = re.findall(f"^  setup       {setup} (.*)$", planned, re.MULTILINE)
+    assert len(setups) == compared
+    assert f" {num_configurations} configuration" in planned
 
 
 def test_json_is_one_document_on_stdout(tfbench: Cli, fake: MakeRuns) -> None:

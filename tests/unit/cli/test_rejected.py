@@ -121,6 +121,9 @@ REJECTED = {
     "sweep mine.toml --vary training.global_batch_size=32,70000": (
         "must be at most 60000, the training samples"
     ),
+    "sweep mine.toml --batch-size 32 --vary training.global_batch_size=64": (
+        "training.global_batch_size: is varied twice. Give all of its values once."
+    ),
     "sweep mine.toml --setup default --plan x --ray auto": "--ray and --plan exclude each other",
     "sweep mine.toml --setup default --plan x --time-budget 5m": "leave --time-budget out",
     "sweep mine.toml --setup default --plan there.toml": "there.toml: is there already.",

@@ -137,6 +137,19 @@ def test_a_file_that_is_no_recipe_is_named(
             "model.hidden_units: must be a list, such as [1000, 1000]. Received: 5.",
         ),
         ("dataset.name=mnits", "dataset.name: unknown data set 'mnits'. Did you mean 'mnist'?"),
+        (
+            "training.learning_rate=0.1",
+            "training.learning_rate: unknown key. It is training.optimizer.learning_rate. Known",
+        ),
+        (
+            "training.hidden_units=[1]",
+            "training.hidden_units: unknown key. It is model.hidden_units. Known keys: backend,",
+        ),
+        (
+            "training.devices=[1]",
+            "training.devices: unknown key. It is distribution.devices. Known keys: backend,",
+        ),
+        ("training.optimizer.epochs=2", "epochs: unknown key. It is training.epochs. Known keys:"),
         ("trainning.epochs=1", "trainning: unknown key. Did you mean 'training'?"),
         ("model.name=nets:", 'model.name: must be written as "package.module:function" or'),
         ("model.name=import:c", "must be written as"),
@@ -192,6 +205,13 @@ def test_rejects_a_wrong_value_with_one_line(tmp_path: Path, typed: str, message
     (line,) = error_of(RecipeError, files.load_recipe, path, values).splitlines()
     assert "mine.toml" not in line
     assert message in line
+
+
+def test_an_unknown_key_within_a_list_of_tables_is_named(tmp_path: Path) -> None:
+    table = '[[reference]]\nhardware = "x"\ndevices = "1 gpu"\nsource = "x"\nepochs = 1\n'
+    path = write(tmp_path, MINIMAL + table)
+    message = error_of(RecipeError, files.load_recipe, path)
+    assert f"{path}: reference.0.epochs: unknown key. It is training.epochs." in message
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,8 @@ def test_what_to_try_is_what_the_backend_has(
     backend: str, loop: list[str], layer: list[str]
 ) -> None:
     request = build_request(
-        recipe=build_recipe(training={"backend": backend}), profile=ProfileRequest()
+        recipe=build_recipe(training={"backend": backend}, dataset={"data": "real"}),
+        profile=ProfileRequest(),
     )
     for rounds, expected in (
         (build_round(traced=False, keras=9.3, full=9.4), loop),
@@ -166,6 +167,32 @@ def test_what_to_try_is_what_the_backend_has(
     ):
         result = build_profiled(build_profile(rounds=(rounds,)), request=request)
         assert next_command(result) == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "allows_code"),
+    [("./mine.toml", "mine", False), ("nets.py:build_model", "nets", True), ("mlp", "mlp", False)],
+)
+def test_what_to_try_is_of_the_network_that_was_profiled(
+    typed: str, name: str, allows_code: bool
+) -> None:
+    optimizer = {"name": "sgd", "learning_rate": 0.1}
+    recipe = build_recipe(training={"global_batch_size": 16, "optimizer": optimizer})
+    request = build_request(
+        recipe=dataclasses.replace(recipe, name=name),
+        argv=("profile", "--batch-size", "16", typed),
+        overrides=("training.global_batch_size", "training.optimizer.name", "output.plots"),
+        data_dir="/data",
+        allows_code=allows_code,
+        profile=ProfileRequest(),
+    )
+    rounds = (build_round(traced=False, keras=9.3, full=9.4),)
+    words = next_command(build_profiled(build_profile(rounds=rounds), request=request))
+    overrides = ["training.global_batch_size=16", 'training.optimizer.name="sgd"']
+    settings = [word for override in overrides for word in ("--set", override)]
+    allowing = ["--allow-code"] if allows_code else []
+    expected = ["run", typed, "--data", "synthetic", "--data-dir", "/data", *settings, *allowing]
+    assert words == [*expected, "--fast"]
 
 
 @pytest.mark.parametrize(("full", "is_clear"), [(7.5, True), (10.0, False), (3.3, False)])

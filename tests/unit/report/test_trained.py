@@ -67,7 +67,7 @@ def test_evaluations_and_predictions_are_shown_as_in_the_golden_file(
 
 
 def test_says_how_to_resume_only_where_there_is_something_left() -> None:
-    line = f"tfbench run --resume {'a' * 32}    # from epoch 11"
+    line = f"tfbench run --resume {'a' * 32}"
     assert resume_command(build_run(checkpoint_epoch=10, exit=KILLED), "mlruns") == line
     assert (
         resume_command(
@@ -75,13 +75,15 @@ def test_says_how_to_resume_only_where_there_is_something_left() -> None:
         )
         == line
     )
+    own_code = build_run(request=build_request(allows_code=True), checkpoint_epoch=10, exit=KILLED)
+    assert resume_command(own_code, "mlruns") == f"{line} --allow-code"
     assert resume_command(build_run(checkpoint_epoch=10, exit=FINISHED), "mlruns") == ""
     assert resume_command(build_run(exit=KILLED), "mlruns") == ""
     resume = ResumePoint(run_id="b" * 32, checkpoint="/x/epoch_000001.npz", epochs=(build_epoch(),))
     resumed = build_run(
         request=build_request(resume=resume), exit=KILLED
     )  # before a checkpoint of its own
-    assert resume_command(resumed, "mlruns") == f"tfbench run --resume {'a' * 32}    # from epoch 2"
+    assert resume_command(resumed, "mlruns") == f"tfbench run --resume {'a' * 32}"
 
 
 SPEED = {"samples_per_second": 190_412.0}

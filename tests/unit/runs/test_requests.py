@@ -79,9 +79,8 @@ def test_a_resumed_run_without_a_checkpoint_of_its_own_goes_on_from_its_predeces
 ) -> None:
     previous = resumed_run(before=3, epochs=4)
     assert resume(tmp_path, previous).resume == previous.request.resume
-    assert resume_command(previous, "mlruns").startswith(
-        f"tfbench run --resume {previous.request.run_id} "
-    )
+    command = f"tfbench run --resume {previous.request.run_id}"
+    assert resume_command(previous, "mlruns") == command
 
 
 def test_a_run_without_a_checkpoint_that_it_reached_does_not_go_on(tmp_path: Path) -> None:

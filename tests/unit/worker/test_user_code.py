@@ -309,7 +309,7 @@ def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed
             "build_model = 3",
             "nets:build_model",
             {},
-            "build_model in {folder}/nets.py. Found: a int.",
+            "build_model in {folder}/nets.py. Found: a value of type int.",
         ),
         ("def build_model(", "nets:build_model", {}, "SyntaxError: "),
         ("raise ValueError('no luck')", "nets:build_model", {}, "ValueError: no luck"),

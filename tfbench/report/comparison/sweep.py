@@ -1,40 +1,51 @@
 """What `tfbench sweep` shows: its plan, its progress, how it ended."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
+from tfbench.recipe.toml_text import format_inline
 from tfbench.records.sweep import (
     BATCH_KEY,
     PlannedRun,
     SweepPlan,
+    Variation,
     describe_configuration,
     estimate_seconds,
     format_value,
     list_configurations,
 )
+from tfbench.report.advised import words_of_recipe
 from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.comparison.speeds import short_key
 from tfbench.report.document import to_document
 from tfbench.report.formats import format_guess
 from tfbench.report.table import Section, facts, text
-from tfbench.wording import count
+from tfbench.wording import command_line, count
 
 _ONE_SETUP = (
     "There is only one setup, so nothing is compared. Give --setup once for each strategy, device"
     " and backend."
 )
+_VALUES_AS_SETUPS = (
+    "There is only one setup, so nothing is compared. This compares the values of {}:"
+)
 
 
-def plan_lines(plan: SweepPlan, num_left: int, num_most_left: int, width: int) -> list[str]:
+def plan_lines(
+    plan: SweepPlan, num_left: int, num_most_left: int, *, store: Path | str, width: int
+) -> list[str]:
     """Returns what is about to be measured, and about how long it will take.
 
     Args:
         plan: Of the sweep.
         num_left: Runs that are to be made in any case.
         num_most_left: Runs that are to be made if no comparison is decided before the last round.
+        store: Where its runs are kept.
         width: Characters of a line.
     """
     num_configurations = len(list_configurations(plan))
@@ -65,10 +76,47 @@ def plan_lines(plan: SweepPlan, num_left: int, num_most_left: int, width: int) -
         *(("setup", setup.label) for setup in plan.setups),
         ("runs", runs),
         ("time", _describe_time(plan, num_left, num_most_left)),
-        ("note", _ONE_SETUP if len(plan.setups) == 1 and is_new else ""),
     ]
+    commands = []
+    if len(plan.setups) == 1 and is_new:
+        variants = [variation for variation in plan.variations if _can_be_setups(variation)]
+        if variants:
+            pairs.append(("note", _VALUES_AS_SETUPS.format(variants[0].key)))
+            words = _with_values_as_setups(plan, variants[0])
+            commands.append(f"  {command_line(*words, store=store)}")
+        else:
+            pairs.append(("note", _ONE_SETUP))
     title = f"Sweep {plan.sweep_id} of {plan.recipe_name}"
-    return text([Section(title, tables=(facts(pairs),))], width)
+    return [*text([Section(title, tables=(facts(pairs),))], width), *commands]
+
+
+def _with_values_as_setups(plan: SweepPlan, varied: Variation) -> list[str]:
+    """Returns the words of a sweep of one setup, in which each value of a key is a setup."""
+    (setup,) = plan.setups
+    words = words_of_recipe(
+        plan.recipe_name,
+        plan.tables,
+        argv=plan.argv,
+        overrides=[key for key in plan.overrides if key != varied.key],
+        data_dir=plan.data_dir,
+        allows_code=plan.allows_code,
+    )
+    others = [variation for variation in plan.variations if variation.key != varied.key]
+    for variation in others:
+        words += ["--vary", f"{variation.key}={format_inline(list(variation.values))}"]
+    if not others:  # the recipe's [sweep] is not asked for
+        words += ["--batch-size", str(plan.tables["training"]["global_batch_size"])]
+    for value in varied.values:
+        values_of_setup = (*setup.values, (varied.key, value))
+        words += ["--setup", dataclasses.replace(setup, values=values_of_setup).label]
+    return ["sweep", *words]
+
+
+def _can_be_setups(variation: Variation) -> bool:
+    """Says whether each value that a key takes can be a setup of its own."""
+    texts = [format_value(value) for value in variation.values]
+    has_blanks = any(" " in text for text in texts)
+    return variation.key != BATCH_KEY and len(texts) > 1 and not has_blanks
 
 
 def _describe_time(plan: SweepPlan, num_left: int, num_most_left: int) -> str:

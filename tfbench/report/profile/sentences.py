@@ -6,9 +6,11 @@ from pathlib import Path
 
 from tfbench.analysis.profile.step_profile import HOST_OVERHEAD, KERAS_LOOP, StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
+from tfbench.recipe.tables import to_tables
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary
+from tfbench.report.advised import words_of_recipe
 from tfbench.report.document import Document, to_document
 from tfbench.report.formats import format_time
 from tfbench.report.profile.sections import operation_section, profile_sections, trace_section
@@ -60,9 +62,15 @@ def next_command(result: RunResult) -> list[str]:
     if step is None:
         return []
     recipe = result.request.recipe
-    words = [recipe.name]
-    if result.is_synthetic:
-        words += ["--data", "synthetic"]
+    request = result.request
+    words = words_of_recipe(
+        recipe.name,
+        to_tables(recipe),
+        argv=request.argv,
+        overrides=request.overrides,
+        data_dir=request.data_dir,
+        allows_code=request.allows_code,
+    )
     cause = step.bottleneck.name.partition(" of ")[0]
     backend = recipe.training.backend
     if cause in _PAID_BY_CALLS and backend == "tensorflow":  # the others have one step per call

@@ -357,10 +357,8 @@ def resume_command(result: RunResult, store: Path | str) -> str:
     "" if it cannot be gone on with.
     """
     request = result.request
-    before = len(request.resume.epochs) if request.resume else None
-    done = result.checkpoint_epoch or before
+    has_checkpoint = result.checkpoint_epoch is not None or request.resume is not None
     is_complete = result.status == "FINISHED" and not result.stop_reason
-    if done is None or result.status == "RUNNING" or is_complete:
+    if not has_checkpoint or result.status == "RUNNING" or is_complete:
         return ""
-    command = command_line("run", "--resume", request.run_id, store=store)
-    return f"{command}    # from epoch {done + 1}"
+    return command_line(*request.resume_words, store=store)
