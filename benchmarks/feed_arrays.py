@@ -39,11 +39,12 @@ from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.datasets.sources.order import order_of_pass
 from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.synthetic import generate_splits
+from tfbench.recipe.backend_support import PREFETCHED_BATCHES
 from tfbench.recipe.dataset_spec import DatasetSpec
 
 SEED = 0
 ENDLESS = 10**9  # batches
-AHEAD = sum(ArrayFeeding.prefetch_capacity)
+AHEAD = PREFETCHED_BATCHES + 1  # and one in the making
 
 
 class Case(NamedTuple):

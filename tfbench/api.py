@@ -18,7 +18,8 @@ printed: an observer is told what happens, and what a user can mend is raised as
 `tfbench.errors.TfbenchError`. A run that fails is a result, whose `status` and `reason` say so.
 Ctrl-C ends a run in good order; what was measured by then is kept, and returned.
 
-Of variables, MLFLOW_TRACKING_URI and TFBENCH_DATA_DIR count as they do for the command line.
+Of variables, MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and TFBENCH_DATA_DIR count as they do for
+the command line.
 """
 
 import os
@@ -99,7 +100,7 @@ def run(
         track: Whether it is sent to MLflow now; otherwise `tfbench recover` does it later.
         tracking_uri: Of an MLflow server; None: the store's own database. One that an earlier run
             names is named again.
-        experiment: Of MLflow; None: "tfbench".
+        experiment: Of MLflow; None: as MLFLOW_EXPERIMENT_NAME says, else "tfbench".
         observer: Told what happens; None: nobody.
 
     Raises:

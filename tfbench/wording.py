@@ -13,6 +13,7 @@ from pathlib import Path
 DEFAULT_STORE = "mlruns"
 # of a message, in characters; the longest of our own, lists of known keys, are half of that
 LONGEST_LINE = 1000
+_COMMAND = re.compile(r"(`(?:tfbench|mlflow) [^`\n]*`)")
 _UNBOUNDED = 10.0  # a share from which its digits say nothing more
 
 # Control characters but for tab and newline; what turns the direction of text; separators of lines;
@@ -49,11 +50,13 @@ def shorten_lines(message: str, given: Iterable[str] = ()) -> str:
     Args:
         message: Its text.
         given: What somebody typed and the message may repeat, each of which is to take one line.
+            Commands that the message advises keep it whole, so that they can be typed.
     """
     for words in given:
         short = shorten(words)
-        if words != short:
-            message = message.replace(words, short)
+        parts = _COMMAND.split(message)
+        parts[::2] = [part.replace(words, short) for part in parts[::2]]
+        message = "".join(parts)
     return "\n".join(shorten(line, LONGEST_LINE) for line in message.split("\n"))
 
 

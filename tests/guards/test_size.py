@@ -15,21 +15,21 @@ SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
     "benchmarks": 22800,
-    "tests": 159000,
+    "tests": 163000,
     "tfbench": 3690,
     "tfbench/analysis": 24900,
     "tfbench/backends": 14765,
-    "tfbench/cli": 9709,
+    "tfbench/cli": 10160,
     "tfbench/datasets": 10200,
-    "tfbench/machine": 3876,
+    "tfbench/machine": 3900,
     "tfbench/models": 9800,
     "tfbench/recipe": 6000,
     "tfbench/records": 6400,
     "tfbench/report": 21460,
-    "tfbench/runs": 11360,
+    "tfbench/runs": 11460,
     "tfbench/store": 2735,
     "tfbench/sweeps": 10100,
-    "tfbench/tracking": 7280,
+    "tfbench/tracking": 7330,
     "tfbench/worker": 15500,
 }
 _NO_CODE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)

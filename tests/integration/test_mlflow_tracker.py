@@ -22,7 +22,7 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import FOLDER
 from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.mlflow_view import OVERVIEW, sweep_view
+from tfbench.tracking.mlflow_view import EXPERIMENT_TAGS, OVERVIEW, sweep_view
 from tfbench.tracking.tracker import Curve, TrackedSweep
 
 if TYPE_CHECKING:
@@ -140,6 +140,10 @@ def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) ->
     )
     assert "Synthetic data" in tags["mlflow.note.content"].splitlines()[2]
     assert "Synthetic data" not in tags["tfbench.warnings"]
+    (fed_with,) = run.inputs.dataset_inputs
+    assert (fed_with.dataset.name, fed_with.tags[0].value) == (result.dataset.name, "training")
+    experiment = client_of(store).get_experiment(run.info.experiment_id)
+    assert "measured by **tfbench**" in experiment.tags["mlflow.note.content"]
 
 
 def test_the_status_says_how_the_run_ended_and_a_tag_says_why_cut_so_that_it_shows(
@@ -215,6 +219,7 @@ def test_a_store_that_was_moved_or_copied_finds_its_files_and_writes_new_ones_wh
     )
 
 
+@pytest.mark.advice("was deleted. Restore it in MLflow")
 def test_a_deleted_experiment_is_an_error_that_names_the_way_out(store: Store) -> None:
     tracked = finish(store, build_sized_result(0))
     client_of(store).delete_experiment(tracked.experiment_id)
@@ -222,6 +227,9 @@ def test_a_deleted_experiment_is_an_error_that_names_the_way_out(store: Store) -
         TrackingError, match=r"experiment 'tfbench' was deleted. Restore it .*--experiment"
     ):
         new_tracker(store).update(build_sized_result(1), None)
+    MlflowTracker(store.tracking_uri, "other", store).update(build_sized_result(1), None)
+    client_of(store).restore_experiment(tracked.experiment_id)
+    new_tracker(store).update(build_sized_result(2), None)
 
 
 def test_a_run_that_was_sent_is_known_again_in_an_experiment_that_was_renamed_or_deleted(
@@ -238,15 +246,22 @@ def test_a_run_that_was_sent_is_known_again_in_an_experiment_that_was_renamed_or
     assert dump(store) == before
 
 
+@pytest.mark.advice("exists, but MLflow does not return it")
 def test_an_experiment_that_is_there_and_cannot_be_found_is_not_looked_for_for_ever(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish(store, build_sized_result(0))
-    monkeypatch.setattr(MlflowTracker, "_find_experiment", lambda self: None)
+    find = MlflowTracker._find_experiment
+
+    def hide(tracker: MlflowTracker) -> object:
+        return None if tracker._experiment == "tfbench" else find(tracker)
+
+    monkeypatch.setattr(MlflowTracker, "_find_experiment", hide)
     with pytest.raises(
         TrackingError, match="experiment 'tfbench' exists, but MLflow does not return it"
     ):
         new_tracker(store).update(build_sized_result(1), None)
+    MlflowTracker(store.tracking_uri, "other", store).update(build_sized_result(1), None)
 
 
 def figures_of(
@@ -410,7 +425,7 @@ def test_a_sweep_that_is_not_there_is_not_shown_and_leaves_nothing(new_store: St
     tracked = finish(new_store, build_sized_result(0))
     assert new_tracker(new_store).show_sweep(build_plan(), (), ()).run_ids == frozenset()
     tags = client_of(new_store).get_experiment(tracked.experiment_id).tags
-    assert set(tags) == {OVERVIEW.tag[0]}
+    assert set(tags) == {OVERVIEW.tag[0], *EXPERIMENT_TAGS}
 
 
 def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> None:

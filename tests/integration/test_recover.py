@@ -7,17 +7,27 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
+import shlex
+import signal
 import sqlite3
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from mlflow import MlflowClient
 
+import browser
+from contract import wait_until
 from journals import begin_elsewhere, build_sized_result, hold, make_database, write_journal
 from profile_runs import build_profile_run, write_profile_journal
+from sweeps import build_plan, write_sweep
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records import json_lines
@@ -421,3 +431,36 @@ def test_an_import_reads_a_journal_once_and_lists_need_not_read_it(
     tracker.project.assert_called_once_with(path.stem)
     assert [brief.run_id for brief in read_briefs(other, [path.stem]).found] == [path.stem]
     assert read == [path]
+
+
+@pytest.mark.advice("none of its runs is in MLflow")
+@pytest.mark.advice("Serve it with `mlflow server")
+def test_a_sweep_that_mlflow_lacks_is_brought_there_and_served_as_advised(
+    store: Store, tmp_path: Path, tfbench: Cli
+) -> None:
+    uri = f"sqlite:///{tmp_path}/elsewhere.db"
+    write_sweep(store, build_plan(), lambda planned: 100.0)
+    for run_id in store.run_ids():
+        store.write_state(run_id, TrackingState(tracking_uri=uri, experiment="x"))
+    look = ("ui", "--sweep", "@last", "--tracking-uri", uri, "--store", str(store.root))
+    advised, *_ = re.findall(r"`tfbench ([^`]*)`", tfbench(*look).stderr)
+    assert tfbench(*shlex.split(advised)).exit_code == 0
+    (advised,) = re.findall(r"`(mlflow server [^`]*)`", tfbench(*look).stderr)
+    port = browser.free_port()
+    command = [sys.executable, "-m", *shlex.split(advised), "--port", str(port), "--workers", "1"]
+    alone = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with subprocess.Popen(
+        command, env=alone, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as server:
+        try:
+            client = MlflowClient(f"http://127.0.0.1:{port}")
+            wait_until(lambda: answers(port), "MLflow's server")
+            assert client.get_experiment_by_name("x") is not None
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health"):
+        return True
+    return False

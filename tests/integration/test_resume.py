@@ -101,6 +101,9 @@ def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_
     assert tracked.data.tags["tfbench.resumed_from"] == killed
 
 
+@pytest.mark.advice("is missing or damaged, so no run can go on")
+@pytest.mark.advice("epochs are done. Use a larger number")
+@pytest.mark.advice("A run leaves one every N epochs")
 def test_what_cannot_go_on_is_rejected_with_the_reason(
     tmp_path: Path, uninterrupted: tuple[Path, Finished]
 ) -> None:
@@ -109,16 +112,21 @@ def test_what_cannot_go_on_is_rejected_with_the_reason(
     assert "--resume" not in done.stderr  # nothing is left to do
 
     for options, reason in (
-        ((), "all of its 4 epochs are done"),
+        ((), "all of its 4 epochs are done. Use a larger number, such as --epochs 8."),
         (("small.toml",), "leave RECIPE out"),
     ):
         rejected = run("run", "--resume", "@last", *options, cwd=tmp_path)
         assert (rejected.exit_code, reason in rejected.stderr) == (2, True)
     older, newest = sorted((tmp_path / "mlruns/journals").glob("*.files/checkpoints/*.npz"))
-    older.unlink()
     newest.write_bytes(newest.read_bytes()[:1000])
-    damaged = run("run", "--resume", "@last", "--epochs", "5", cwd=tmp_path)
-    assert (damaged.exit_code > 0, f"{newest.name}: is missing or damaged" in damaged.stderr) == (
-        True,
-        True,
-    )
+    more = ("run", "--resume", "@last", "--epochs", "8", "--no-mlflow")
+    damaged = run(*more, cwd=tmp_path)
+    assert damaged.exit_code > 0
+    assert f"{newest.name}: is missing or damaged" in damaged.stderr
+    newest.unlink()
+    mended = run_json(*more, cwd=tmp_path)
+    assert len(mended["epochs"]) == 8
+    for checkpoint in (older, *newest.parent.parent.parent.glob("*.files/checkpoints/*.npz")):
+        checkpoint.unlink(missing_ok=True)
+    none = run("run", "--resume", "@last", "--epochs", "9", cwd=tmp_path)
+    assert "A run leaves one every N epochs with --checkpoint-every N" in none.stderr

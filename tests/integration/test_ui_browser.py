@@ -31,7 +31,7 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.report_contents import gather_contents
-from tfbench.tracking import database
+from tfbench.tracking import database, server
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
 
@@ -196,6 +196,7 @@ def test_ending_the_command_ends_the_server_and_its_children(
         assert not psutil.wait_procs(family, timeout=DEADLINE_SECONDS)[1]
 
 
+@pytest.mark.advice("Name another one with --port")
 def test_what_cannot_be_shown_is_rejected(
     tfbench: Callable[..., Any], store: Store, in_tmp_path: Path
 ) -> None:
@@ -216,6 +217,8 @@ def test_what_cannot_be_shown_is_rejected(
         ):
             done = tfbench("ui", *options)
             assert (done.exit_code, words in done.stderr) == (2, True), done.stderr
+        other = browser.free_port()
+        assert server.choose_port(other) == other
     assert [path.name for path in in_tmp_path.iterdir()] == ["damaged"]
 
 
@@ -257,7 +260,7 @@ def test_every_plot_of_a_report_is_shown_and_nothing_is_fetched(tmp_path: Path) 
             "return [...document.querySelectorAll('figure svg')].map(plot =>"
             " plot.getBoundingClientRect().width)"
         )
-        assert wait_until(lambda: window.run(widths), "the plots") == [800] * 3
+        assert wait_until(lambda: window.run(widths), "the plots") == [800] * 4
         colors = """
             const of = name => getComputedStyle(document.querySelector(name));
             return [of('figure path').fill, of('body').backgroundColor];

@@ -28,6 +28,7 @@ def main() -> None:
         import_module=lambda name: name == "numpy" and real("json")
     )
     fakes.import_keras = _import
+    fakes._make_data_ahead = lambda path: None
     fakes.backends = types.SimpleNamespace(current=lambda: None)
     worker: Any = types.ModuleType("tfbench.worker.__main__")
     worker.main = _measure

@@ -2,7 +2,9 @@
 
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import click
 
@@ -157,3 +159,11 @@ def without(asked: Asked, name: str) -> Asked:
         elif not known[word].is_flag:
             del rest[: known[word].nargs]
     return tuple(kept)
+
+
+def forget_modules(folder: Path) -> None:
+    """Lets a file of the same name be imported again, as in a process of its own."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if file.startswith(str(folder)):
+            del sys.modules[name]

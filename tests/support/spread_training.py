@@ -11,7 +11,7 @@ import dataclasses
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from tfbench import backends
 from tfbench.backends.device_choice import require_possible
 from tfbench.datasets.sources.splits import Splits
+from tfbench.errors import DeviceError
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import Recipe
 from tfbench.schema import to_plain
@@ -44,14 +45,14 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 SOME = {"hybrid": ["momentum", "adam"]}  # of the others, momentum
 
 
-def load(spread: str, optimizer: str) -> Recipe:
+def load(spread: str, optimizer: str, devices: Sequence[str] = DEVICES) -> Recipe:
     """Loads a small convolutional network, spread like this."""
     small = {
         "training.backend": "jax",
         "training.global_batch_size": BATCH,
         "training.optimizer": OPTIMIZERS[optimizer],
         "dataset.data": "synthetic",
-        "distribution.devices": DEVICES,
+        "distribution.devices": devices,
         "model.filters": [4, 8],
         "model.dense_units": 16,
         "model.dropout_rates": [0.0, 0.0],
@@ -123,6 +124,10 @@ def main() -> None:
     splits = data.load_data(first.dataset, None, seed=0)
 
     found: dict[str, Any] = {"spread": {}, "evaluation": {}, "weights": {}}
+    try:
+        Training(load("model", "momentum", ()), splits)
+    except DeviceError as error:
+        found["without_devices"] = str(error)
     ones = {optimizer: Training(load("one", optimizer), splits) for optimizer in OPTIMIZERS}
     for one in ones.values():
         one.fit()

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from tfbench.datasets.sources import order
 from tfbench.datasets.sources.order import crop_at_random, crop_view
 from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
+from tfbench.recipe.backend_support import PREFETCHED_BATCHES
+from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.placement import WHOLE, BatchPart
-
-PREFETCHED_BATCHES = 4  # batches waiting to be used
 
 Array = npt.NDArray[Any]
 Batch = tuple[Any, ...]  # inputs, targets and weights, as far as there are any
@@ -34,8 +34,9 @@ Transform = Callable[[Any], Any]  # of an array
 class ArrayFeeding:
     """Training and validation batches of stored samples, as Keras takes them."""
 
-    # batches of any data that are ready, and in the making, at most
-    prefetch_capacity = (PREFETCHED_BATCHES, 1)
+    def prefetch_capacity(self, training: TrainingConfig) -> tuple[int, int]:
+        """Returns how many batches of any data are ready, and in the making, at most."""
+        return training.prefetched_batches, 1
 
     def find_mesh(self) -> Any:
         """Returns the mesh of devices that batches are laid on.
@@ -45,13 +46,13 @@ class ArrayFeeding:
         """
         return None
 
-    def count_ahead(self, splits: Splits, global_batch_size: int) -> int:
+    def count_ahead(self, splits: Splits, training: TrainingConfig) -> int:
         """Returns how many training batches are ready, at most, after a pause.
 
         In a pause, nothing takes a batch for a while.
         """
         # The batch in the making is done, too, but finds no room.
-        return sum(self.prefetch_capacity)
+        return sum(self.prefetch_capacity(training))
 
     def build_training_dataset(
         self,
@@ -61,6 +62,8 @@ class ArrayFeeding:
         seed: int,
         first_step: int = 0,
         part: BatchPart = WHOLE,
+        num_prefetched: int = PREFETCHED_BATCHES,
+        num_parallel: int | None = None,
     ) -> Any:
         """Builds an endless stream of full batches, ordered by seed and step alone.
 
@@ -70,6 +73,8 @@ class ArrayFeeding:
             seed: Of the order, the crops and the mirrors.
             first_step: Steps already done: the stream begins with the batch that would come next.
             part: Of each batch, that this worker is fed with.
+            num_prefetched: Batches that are kept ready.
+            num_parallel: Nothing: one is made at a time.
 
         Returns:
             Of the part of each batch (inputs, targets): float32 or integers (batch, *input_shape),
@@ -90,7 +95,7 @@ class ArrayFeeding:
                     )
                     yield finish(rows, splits, crop), *others
 
-        batches = ahead(make())
+        batches = ahead(make(), num_prefetched)
         mesh = self.find_mesh()
         if mesh is None:
             return batches

@@ -227,7 +227,11 @@ measuring_options = stack(
     ),
     store_option,
     tracking_uri_option,
-    click.option("--experiment", metavar="NAME", help="MLflow experiment. [default: tfbench]"),
+    click.option(
+        "--experiment",
+        metavar="NAME",
+        help="MLflow experiment. [default: MLFLOW_EXPERIMENT_NAME, else tfbench]",
+    ),
     click.option(
         "--no-mlflow", is_flag=True, help="Skip MLflow; `tfbench recover` catches up later."
     ),

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
 from tfbench.cli._options import (
     FILE,
     GroupedCommand,
     allow_unequal_option,
     count,
+    read_share,
     read_share_or_zero,
     require_absent,
     setup_option,
@@ -26,13 +28,18 @@ if TYPE_CHECKING:
 @click.command(
     "check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one."
 )
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
     "--baseline", metavar="FILE", type=FILE, help="Compare with this file, written by --save."
 )
 @click.option("--save", metavar="FILE", type=FILE, help="Save the speeds as a baseline instead.")
 @click.option(
     "--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more than this."
+)
+@click.option(
+    "--require-detect",
+    type=read_share,
+    help="Fail if a slow-down of this size could have passed unseen.",
 )
 @click.option("--repeats", type=count(2, 10_000), default=5, help="Number of runs.")
 @allow_unequal_option
@@ -47,6 +54,7 @@ def check_command(
     baseline: Path | None,
     save: Path | None,
     fail_above: float,
+    require_detect: float | None,
     repeats: int,
     allows_unequal: bool,
     measuring: Measuring,
@@ -56,9 +64,10 @@ def check_command(
 
     This runs the recipe several times and compares the speeds with the baseline (t-test of their
     logarithms). A regression is a slow-down of more than --fail-above, with 95 % confidence. If a
-    slow-down of 10 % (or of twice the limit, if that is larger) could pass, the result is
-    inconclusive, with exit code 0. Speed on a quiet machine varies by about 2 % between days. With
-    a limit below 5 %, unchanged code fails more often.
+    slow-down of 10 % (or of twice the limit, if that is larger) could have passed, the result is
+    "could not tell", with exit code 0. With --require-detect, it is exit code 1. Speed on a quiet
+    machine varies by about 2 % between days. With a limit below 5 %, unchanged code fails more
+    often.
 
     Recipe, settings, machine and devices must match; the length of runs may differ. Other changes
     are listed: versions, the commit, the length. A machine is identified by its host name, so give
@@ -67,6 +76,7 @@ def check_command(
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json
     tfbench check mnist_mlp --data synthetic --baseline baseline.json
+    tfbench check mine.toml --baseline mine.json --require-detect 10%
     tfbench check mine.toml --baseline mine.json --format json > check.json
     """
     from tfbench.report.comparison.regression import (
@@ -76,9 +86,14 @@ def check_command(
     )
     from tfbench.runs import baseline as baselines
 
+    if require_detect is not None and require_detect <= fail_above:
+        raise click.UsageError(
+            f"--require-detect: must be more than --fail-above, {100 * fail_above:g} %. Received:"
+            f" {100 * require_detect:g} %. Use --fail-above 0, or a larger --require-detect."
+        )
     request = measuring.make_request(recipe, direct, steady_seconds=5.0)
     if save and not baseline:
-        require_absent("--save compares nothing", "allows_unequal", "fail_above")
+        require_absent("--save compares nothing", "allows_unequal", "fail_above", "require_detect")
         baselines.require_place(save)
         sample, made = baselines.make_baseline(request, repeats, ShownRuns(measuring).make_brief)
         baselines.write_baseline(save, sample)
@@ -97,6 +112,7 @@ def check_command(
         repeats,
         ShownRuns(measuring).make_brief,
         fail_above=fail_above,
+        require_detect=require_detect,
         allows_unequal=allows_unequal,
     )
     num_failed = made.num_failed
@@ -104,7 +120,8 @@ def check_command(
     _echo(sections, check_document(done, source, num_failed), made, measuring)
     if done.judgement == "regression":
         return ExitCode.REGRESSION
-    return exit_code(has_failed=num_failed > 0, was_interrupted=False)
+    is_missed = done.is_undecided and require_detect is not None
+    return exit_code(has_failed=num_failed > 0 or is_missed, was_interrupted=False)
 
 
 def _echo(

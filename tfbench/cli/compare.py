@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._completion import complete_run, complete_sweep
 from tfbench.cli._options import allow_unequal_option, stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, echo_sections, terminal_width
 from tfbench.cli._store import end_with_unreadable, read_settings
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
 
 # As `api.compare` names them.
 selection_options = stack(
-    click.argument("runs", nargs=-1, metavar="[RUN]..."),
-    click.option("--sweep", metavar="ID", help="The runs of a sweep, or @last."),
+    click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=complete_run),
+    click.option(
+        "--sweep",
+        metavar="ID",
+        shell_complete=complete_sweep,
+        help="The runs of a sweep, or @last.",
+    ),
     click.option("--all", "takes_all", is_flag=True, help="All runs of the store."),
     click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
     click.option(

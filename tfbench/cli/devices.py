@@ -175,7 +175,8 @@ def _describe_check(check: Check) -> "Section":
 def _describe(
     gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "EnergySources"
 ) -> "Section":
-    from tfbench.recipe.backend_support import title_of
+    from tfbench.machine import devices
+    from tfbench.recipe.backend_support import BACKEND_TITLES, title_of
     from tfbench.report import table
 
     rows = [
@@ -195,6 +196,14 @@ def _describe(
         if framework.problem:
             text = f"cannot be asked: {framework.problem}"
         rows.append((title_of(framework.name), text))
+    known = {framework.name for framework in installed}
+    for name, title in BACKEND_TITLES.items():
+        if name not in known:
+            install = f"pip install {name}"
+            if gpus:
+                missing = devices.Framework(name=name)
+                install = devices.install_with_cuda(missing, gpus[0].driver or "")
+            rows.append((title, f"not installed; `{install}` adds it"))
     rows += [("energy", f"of {source.name} ({source.part})") for source in energy.sources]
     rows += [("energy", f"unavailable, {problem}") for problem in energy.problems]
     return table.Section("Devices", tables=(table.facts(rows),))

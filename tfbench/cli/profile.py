@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
 from tfbench.cli._options import GroupedCommand, read_duration, setup_option
 from tfbench.cli._output import echo_json, exit_code
@@ -20,7 +21,7 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
 @click.command(
     "profile", cls=GroupedCommand, short_help="Find where the time of a training step goes."
 )
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
     "--seconds",
     metavar="S",

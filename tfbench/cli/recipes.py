@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe
 from tfbench.cli._options import allow_code_option, format_option, set_option
 from tfbench.cli._output import echo_json, echo_lines, echo_sections
 from tfbench.errors import ExitCode, TfbenchError
@@ -58,7 +59,9 @@ def list_command(output_format: str) -> None:
 
 
 @click.command("validate", short_help="Check recipes without running them.")
-@click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...")
+@click.argument(
+    "recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=complete_recipe
+)
 @set_option
 @allow_code_option
 @format_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
 from tfbench.cli._options import (
     WORKER_PARAMETERS,
@@ -26,8 +27,13 @@ if TYPE_CHECKING:
 
 
 @click.command("run", cls=GroupedCommand, short_help="Train and measure one recipe.")
-@click.argument("recipe", required=False)
-@click.option("--resume", metavar="RUN", help="Resume a run from its latest checkpoint.")
+@click.argument("recipe", required=False, shell_complete=complete_recipe)
+@click.option(
+    "--resume",
+    metavar="RUN",
+    shell_complete=complete_run,
+    help="Resume a run from its latest checkpoint.",
+)
 @setup_option
 @click.option("--workers", type=count(1, 4096), help="Start N workers on this machine.")
 @click.option(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfbench.cli._completion import complete_run
 from tfbench.cli._options import (
     FILE,
     asked_uri_option,
@@ -36,7 +37,7 @@ _STATUSES = ("finished", "failed", "killed", "running", "incomplete", "unreadabl
 
 
 @click.command("runs", short_help="List runs and sweeps, or show one run in full.")
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=complete_run)
 @click.option("--recipe", metavar="NAME", help="Show only this recipe.")
 @click.option(
     "--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Show only this status."
@@ -127,8 +128,8 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
 
 
 @click.command("diff", short_help="Show what differs between two runs, results and causes.")
-@click.argument("first", metavar="RUN")
-@click.argument("second", metavar="RUN")
+@click.argument("first", metavar="RUN", shell_complete=complete_run)
+@click.argument("second", metavar="RUN", shell_complete=complete_run)
 @store_option
 @format_option
 def diff_command(first: str, second: str, store: "Store", output_format: str) -> None:
@@ -157,7 +158,7 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
 
 
 @click.command("export", short_help="Write a run to a file for `tfbench import`.")
-@click.argument("run")
+@click.argument("run", shell_complete=complete_run)
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="[default: ID.jsonl; - is stdout]")
 @store_option
 def export_command(run: str, output: Path | None, store: "Store") -> None:
@@ -195,7 +196,13 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
 @click.command("import", short_help="Import exported runs.")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @tracking_uri_option
-@click.option("--experiment", default="tfbench", help="MLflow experiment to put the runs in.")
+@click.option(
+    "--experiment",
+    default="tfbench",
+    envvar="MLFLOW_EXPERIMENT_NAME",
+    show_envvar=True,
+    help="MLflow experiment to put the runs in.",
+)
 @store_option
 def import_command(
     files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store: "Store"

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, batch_size_option, plan_options
 from tfbench.cli._sweeping import make_sweep
@@ -11,7 +12,7 @@ from tfbench.errors import ExitCode
 
 
 @click.command("scale", cls=GroupedCommand, short_help="Find out whether more devices help.")
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
     "--replicas",
     required=True,

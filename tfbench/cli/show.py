@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench import errors
+from tfbench.cli._completion import complete_recipe
 from tfbench.cli._options import allow_code_option, format_option, set_option
 from tfbench.cli._output import echo_json, echo_sections, log_waiting, terminal_width
 from tfbench.errors import RecipeError
@@ -22,7 +23,7 @@ _TIMEOUT_SECONDS = 300
 
 
 @click.command("show", short_help="Print a network layer by layer.")
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=complete_recipe)
 @set_option
 @allow_code_option
 @click.option(

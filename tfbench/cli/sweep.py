@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import (
     FILE,
@@ -52,7 +53,7 @@ _PLANNING = (
 @click.command(
     "sweep", cls=GroupedCommand, short_help="Compare devices and strategies over several sizes."
 )
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=complete_recipe)
 @setup_options()
 @click.option(
     "--global-batch-size",
@@ -69,7 +70,12 @@ _PLANNING = (
 @click.option(
     "--quick", is_flag=True, help="A small sweep in about a minute, on synthetic data or your own."
 )
-@click.option("--resume", metavar="ID", help="Run what a sweep, or @last, is missing.")
+@click.option(
+    "--resume",
+    metavar="ID",
+    shell_complete=complete_sweep,
+    help="Run what a sweep, or @last, is missing.",
+)
 @click.option("--ray", metavar="ADDRESS", help="Run on a Ray cluster: auto, or HOST:6379.")
 @click.option(
     "--plan",
@@ -228,7 +234,7 @@ def _plan_new_sweep(
 @click.command(
     "crossover", cls=GroupedCommand, short_help="Find the size above which one setup is faster."
 )
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=complete_recipe)
 @click.option("--between", nargs=2, metavar="SETUP SETUP", help="The two setups to compare.")
 @setup_options(refine=10)
 @plan_options("3..7")

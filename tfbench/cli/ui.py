@@ -1,9 +1,12 @@
 """`tfbench ui`: look at the runs in MLflow."""
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from tfbench.cli._completion import complete_sweep
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
 from tfbench.cli._output import log, log_waiting
 from tfbench.cli._store import read_settings, tracker_maker
@@ -12,6 +15,8 @@ from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 if TYPE_CHECKING:
     from tfbench.store.store import Store
     from tfbench.tracking.mlflow_view import View
+
+_DESKTOPS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 @click.command("ui", short_help="Look at the runs in MLflow.")
@@ -27,8 +32,20 @@ if TYPE_CHECKING:
     default="127.0.0.1",
     help="0.0.0.0: other machines too, no password.",
 )
-@click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
-@click.option("--sweep", metavar="ID", help="Open the view of a sweep, or of @last.")
+@click.option(
+    "--experiment",
+    metavar="NAME",
+    envvar="MLFLOW_EXPERIMENT_NAME",
+    show_envvar=True,
+    help="MLflow experiment to open. [default: tfbench]",
+)
+@click.option(
+    "--sweep",
+    metavar="ID",
+    shell_complete=complete_sweep,
+    help="Open the view of a sweep, or of @last.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
 @asked_uri_option
 @store_option
 def ui_command(
@@ -36,13 +53,14 @@ def ui_command(
     host: str,
     experiment: str | None,
     sweep: str | None,
+    no_browser: bool,
     tracking_uri: str | None,
     store: "Store",
 ) -> None:
     """Look at the runs in MLflow: speed by network size and batch size.
 
-    Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. If a
-    sweep is on another server, this prints its address there.
+    Starts MLflow's own server on the store, prints the address, and opens it in a browser if there
+    is one. Ctrl-C ends the server. If a sweep is on another server, this prints its address there.
 
     \b
     tfbench ui
@@ -55,7 +73,7 @@ def ui_command(
 
     if sweep is None:
         experiment_id = _find_experiment(store, experiment or DEFAULT_EXPERIMENT)
-        _serve(store, host, port, OVERVIEW, experiment_id)
+        _serve(store, host, port, OVERVIEW, experiment_id, opens=not no_browser)
         return
     require_absent("--sweep opens the experiment of its runs", "experiment")
     view, experiment_id, server = _find_view(store, sweep, tracking_uri)
@@ -63,7 +81,7 @@ def ui_command(
         click.echo(f"The sweep is tracked at {server}: nothing is started here.", err=True)
         click.echo(view.url(server, experiment_id))
     else:
-        _serve(store, host, port, view, experiment_id)
+        _serve(store, host, port, view, experiment_id, opens=not no_browser)
 
 
 def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, str, str | None]":
@@ -96,14 +114,16 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     return view, shown.experiment_id, elsewhere
 
 
-def _serve(store: "Store", host: str, port: int | None, view: "View", experiment_id: str) -> None:
+def _serve(
+    store: "Store", host: str, port: int | None, view: "View", experiment_id: str, *, opens: bool
+) -> None:
     from tfbench.tracking import server
 
     try:
         port = server.choose_port(port, host)
         log(f"Starting MLflow on {store.database} ...")
         with server.serve(store, port, host) as process:
-            click.echo(view.url(f"http://{server.public_name(host)}:{port}", experiment_id))
+            _show(view.url(f"http://{server.public_name(host)}:{port}", experiment_id), opens=opens)
             log("Ctrl-C ends it.")
             process.wait()  # ends by itself only if something is wrong
             raise TrackingError(
@@ -111,6 +131,20 @@ def _serve(store: "Store", host: str, port: int | None, view: "View", experiment
             )
     except KeyboardInterrupt:
         click.echo(err=True)
+
+
+def _show(url: str, *, opens: bool) -> None:
+    """Prints an address; in a terminal, also opens it in the desktop's browser."""
+    if not sys.stdout.isatty():
+        click.echo(url)
+        return
+    click.echo(f"Open {url}")
+    # Without a desktop, a browser for terminals might take this one.
+    has_desktop = any(os.environ.get(name) for name in _DESKTOPS)
+    if opens and has_desktop:
+        import webbrowser
+
+        webbrowser.open(url)
 
 
 def _find_experiment(store: "Store", name: str) -> str:

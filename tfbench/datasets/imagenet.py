@@ -31,6 +31,8 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 # see what it is.
 _ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82", "GIF": b";"}
 _NAMED = 3  # damaged files in a message
+_CHECKED = 400  # files before a run begins; others are checked as they are used
+_CHECKED_AT_ONCE = 8
 
 Side = Annotated[Count, pydantic.Field(le=4096)]
 Classes = Annotated[Count, pydantic.Field(ge=2, le=1_000_000)]
@@ -113,7 +115,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     order = np.random.default_rng(0).permutation(len(val_paths))
     val_paths = val_paths[order]
     val_labels = val_labels[order]
-    _require_whole(np.concatenate([paths, val_paths]))
+    _require_whole(_draw(np.concatenate([paths, val_paths])))
     source = f"image files, {folder}"
     if len(paths) != TRAIN_SAMPLES or len(val_paths) != VALIDATION_SAMPLES:
         sizes = f"{len(paths):,} + {len(val_paths):,} images"
@@ -197,23 +199,29 @@ def _list_images(folder: Path, classes: list[str], notes: list[str]) -> tuple[Ar
     return np.array(paths, np.bytes_), np.array(labels, np.int64)
 
 
+def _draw(paths: Array) -> Array:
+    """Returns files at even distances, as many as are checked before a run begins."""
+    num = min(len(paths), _CHECKED)
+    places: Array = np.linspace(0, len(paths) - 1, num).round().astype(int)
+    return np.take(paths, places)
+
+
 def _require_whole(paths: Array) -> None:
     """Checks header and end of image files; damage in between is found when an image is used.
 
     Raises:
         DatasetError: Naming the first damaged files, and how many there are.
     """
-    batches = np.array_split(paths, range(256, len(paths), 256))
     broken = []
     with ThreadPoolExecutor() as pool:
-        for broken_in_batch in pool.map(_find_broken, batches):
+        for broken_in_batch in pool.map(_find_broken, np.array_split(paths, _CHECKED_AT_ONCE)):
             broken += broken_in_batch
     if broken:
         named = ", ".join(map(os.fsdecode, broken[:_NAMED]))
         more = f" and {len(broken) - _NAMED:,} more" if len(broken) > _NAMED else ""
         raise DatasetError(
-            f"{named}{more}: missing, damaged, cut off or no image ({len(broken):,} of"
-            f" {len(paths):,} files). Replace or remove them."
+            f"{named}{more}: missing, damaged, cut off or no image ({len(broken):,} of the"
+            f" {len(paths):,} files that were looked at). Replace or remove them."
         )
 
 

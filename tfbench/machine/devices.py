@@ -77,13 +77,21 @@ def is_installed(backend: BackendName) -> bool:
     return importlib.util.find_spec(backend) is not None
 
 
-def describe_lack(backend: BackendName) -> str:
-    """Says that a backend is not installed, what installs it, and which ones are there."""
-    others = "".join(f", or use --backend {name}" for name in BACKEND_TITLES if is_installed(name))
-    return (
-        f"training.backend: {BACKEND_TITLES[backend]} is not installed. pip install"
-        f" {backend}{others}."
-    )
+def describe_lack(backend: BackendName, *, in_sweep: bool = False) -> str:
+    """Says that a backend is not installed, what installs it, and which ones are there.
+
+    Args:
+        backend: The one that was asked for.
+        in_sweep: Whether a setup may have asked for it.
+    """
+    message = f"training.backend: {BACKEND_TITLES[backend]} is not installed. pip install {backend}"
+    for name in BACKEND_TITLES:
+        if not is_installed(name):
+            continue
+        message += f", or choose --backend {name}"
+        if in_sweep:
+            message += f" (in a --setup, backend={name})"
+    return f"{message}."
 
 
 def describe_silence(framework: Framework) -> str:
@@ -165,7 +173,7 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
     ):
         return 0
     if not is_installed(backend):
-        raise DeviceError(describe_lack(backend))
+        raise DeviceError(describe_lack(backend, in_sweep=True))
     framework = ask_framework(backend)
     if framework.problem:
         raise DeviceError(describe_silence(framework))

@@ -5,6 +5,7 @@ from typing import Literal, cast
 BackendName = Literal["tensorflow", "jax", "torch"]
 Compiler = Literal["graph", "xla", "eager", "inductor"]
 COMPILER_KEY = "training.compiler"
+PREFETCHED_BATCHES = 4  # that a pipeline keeps ready, unless the recipe says otherwise
 BACKEND_TITLES: dict[BackendName, str] = {
     "tensorflow": "TensorFlow",
     "jax": "JAX",

@@ -36,6 +36,7 @@ def find_conflicts(recipe: Recipe) -> list[str]:
         )
     elif training.data_on_device and strategy not in ("default", "one_device"):
         problems.append(_NO_MIRRORED_LOOP.format(strategy))
+    problems += _find_unused_pipeline(training)
     if registry.is_code(dataset.name):
         if dataset.data == "synthetic":
             problems.append(_NO_SYNTHETIC.format(shorten(dataset.name)))
@@ -51,6 +52,25 @@ def find_conflicts(recipe: Recipe) -> list[str]:
     problems += find_lacking(training.backend, carries_state=stateful)
     if stateful and not recipe.measurement.is_limited:
         problems += _find_short_batches(spec, dataset.name, training)
+    return problems
+
+
+def _find_unused_pipeline(training: TrainingConfig) -> list[str]:
+    """Returns which keys of tfbench's pipeline would change nothing."""
+    problems = []
+    if training.parallel_batches is not None and training.backend != "tensorflow":
+        problems.append(
+            "training.parallel_batches: a single thread makes batches on backend"
+            f" {training.backend}. Leave it out."
+        )
+    if training.changes_pipeline and (training.feed == "fit" or training.data_on_device):
+        instead = "data_on_device=false"
+        if training.feed == "fit":
+            instead = "feed=pipeline"
+        problems.append(
+            "training.prefetched_batches, training.parallel_batches: tfbench's pipeline is not"
+            f" used. Use --set training.{instead}, or leave both out."
+        )
     return problems
 
 

@@ -11,7 +11,13 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from tfbench.recipe import registry
-from tfbench.recipe.backend_support import COMPILERS, ONE_STEP_A_CALL, BackendName, Compiler
+from tfbench.recipe.backend_support import (
+    COMPILERS,
+    ONE_STEP_A_CALL,
+    PREFETCHED_BATCHES,
+    BackendName,
+    Compiler,
+)
 from tfbench.recipe.mesh import MeshAxis
 from tfbench.recipe.optimizers import AdamConfig, AnyOptimizer
 from tfbench.recipe.value_types import AccuracyBand, EpochKey, LossBand, VariedKey, read_options
@@ -120,6 +126,14 @@ class TrainingConfig:
     Batches that `load_data()` returns are trained on as they are. "fit" if a network is named in
     place of a recipe.
     """
+    prefetched_batches: Annotated[Count, pydantic.Field(le=1000)] = PREFETCHED_BATCHES
+    """Training batches that tfbench's pipeline keeps ready."""
+    parallel_batches: Annotated[int, pydantic.Field(ge=0, le=1000)] | None = None
+    """Training batches in the making at a time, on `tensorflow`; 0: tf.data decides (autotune).
+
+    As many files are decoded at a time, if samples are files. Not set: 2 batches, or 1 where a
+    batch takes little work, and as many files as there are cores.
+    """
     data_on_device: Flag = False
     """Keep the training set in device memory and select batches there.
 
@@ -181,6 +195,11 @@ class TrainingConfig:
                 "head: double_softmax needs sparse_categorical_crossentropy. Received:"
                 f" {self.loss}."
             )
+
+    @property
+    def changes_pipeline(self) -> bool:
+        """Whether it says how many batches tfbench's pipeline makes ahead."""
+        return self.parallel_batches is not None or self.prefetched_batches != PREFETCHED_BATCHES
 
     @property
     def compiler_used(self) -> Compiler:

@@ -12,10 +12,10 @@ from tfbench.analysis.comparison.regression import (
     SpeedSample,
     judge_regression,
     make_sample,
-    require_enough,
     require_equal,
 )
 from tfbench.errors import InterruptedRunError, MeasurementError, RecipeError, TrackingError
+from tfbench.recipe.backend_support import PREFETCHED_BATCHES
 from tfbench.records.run import RunRequest
 from tfbench.records.whole_files import is_stream, write_output
 from tfbench.runs.run import Run
@@ -31,6 +31,8 @@ def read_baseline(path: Path) -> SpeedSample:
     """
     try:
         sample: SpeedSample = build(SpeedSample, read_json(path.read_bytes()), path.name)
+        if sample.num < 2:  # which do not show how much runs vary
+            raise RecipeError("samples_per_second: must hold two or more")
     except OSError as error:
         hint = ""
         if isinstance(error, FileNotFoundError):
@@ -43,7 +45,7 @@ def read_baseline(path: Path) -> SpeedSample:
             " one, use --save FILE instead of --baseline."
         ) from error
     # Of a version that had one way to make batches.
-    equals = {"feed": "pipeline", **sample.equals}
+    equals = {"feed": "pipeline", "prefetched_batches": PREFETCHED_BATCHES, **sample.equals}
     return dataclasses.replace(sample, equals=equals)
 
 
@@ -106,6 +108,7 @@ def check(
     execute: Execute,
     *,
     fail_above: float = DEFAULT_FAIL_ABOVE,
+    require_detect: float | None = None,
     allows_unequal: bool = False,
 ) -> tuple[RegressionCheck, RunSeries]:
     """Repeats a run, and says whether it has become slower.
@@ -119,6 +122,7 @@ def check(
         num_repeats: How often; runs that fail are left out.
         execute: Makes one run.
         fail_above: The share of the speed whose loss is no regression yet.
+        require_detect: The share whose loss it has to see; None: as of `judge_regression`.
         allows_unequal: Whether to compare all the same where something differs that must be equal.
 
     Raises:
@@ -127,11 +131,10 @@ def check(
         MeasurementError: Too few runs finished.
         TfbenchError: The first run was rejected.
     """
-    require_enough(baseline, num_repeats)
     if not allows_unequal:
         execute = _requiring_equal(execute, baseline, source)
     current, series = _measure(request, num_repeats, execute, "nothing was judged", fewest=2)
-    return judge_regression(baseline, current, fail_above), series
+    return judge_regression(baseline, current, fail_above, require_detect), series
 
 
 def _requiring_equal(execute: Execute, baseline: SpeedSample, source: str) -> Execute:

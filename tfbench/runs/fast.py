@@ -74,9 +74,11 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
         )
     speeds = [run.samples_per_second or 0.0 for run in series.runs]
     if not speeds[0]:
+        first = series.runs[0]
+        reason = first.outcome.reason if first.outcome else first.rejection
         raise MeasurementError(
             "--fast: the unchanged recipe gave no speed, so there is nothing to compare (group"
-            f" {group}). Try it without --fast."
+            f" {group}). {reason}"
         )
     best = changes[speeds.index(max(speeds))]
     default_name = f"{request.name}-fast" if best else request.name
@@ -121,6 +123,7 @@ def _candidates(
     is_tensorflow = training.backend == "tensorflow"
     is_set_off = "training.data_on_device" in request.overrides and not training.data_on_device
     is_set_off |= "training.feed" in request.overrides and training.feed == "fit"
+    is_set_off |= training.changes_pipeline
     is_local = request.recipe.distribution.strategy in ("default", "one_device")
     on_host = on_host or is_set_off or not (is_tensorflow and is_local)  # see `recipe.conflicts`
     steps_per_second = speed / training.global_batch_size

@@ -25,8 +25,9 @@ START_VARIABLE = "TFBENCH_START"
 _STARTS = ("own", "prepared")  # "own": every run is a process of its own, as a single run is
 _WAIT_SECONDS = 0.1  # between looks at whether anyone still waits
 _ANSWER_BYTES = 2**12
+_FORK_SECONDS = 30.0  # for a fork, before which synthetic samples may be made
 _ROOM = " " * 1000  # in its command line, where a measuring process writes its own
-_MOST_AT_ONCE = 4  # prepared processes: one of TensorFlow holds 200 MB
+_MOST_AT_ONCE = 4  # prepared processes: one of TensorFlow holds 200 MB, before it makes samples
 
 
 class _Prepared(NamedTuple):
@@ -270,7 +271,7 @@ class Forked:
         with contextlib.ExitStack() as undone:
             self._answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             undone.callback(self._answers.close)
-            self._answers.settimeout(ANSWER_SECONDS)
+            self._answers.settimeout(_FORK_SECONDS)
             link.settimeout(ANSWER_SECONDS)
             inside, outside = os.pipe()
             self.stdin = undone.enter_context(os.fdopen(outside, "wb"))

@@ -234,10 +234,16 @@ def new_id() -> str:
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
     folder = files_folder(journal_path) / CHECKPOINTS
     old = previous.request
-    checkpoints = list_checkpoints(folder)
-    recorded = {epoch: path for epoch, path in checkpoints.items() if epoch <= len(previous.epochs)}
+    run_id = old.run_id
+    epochs = previous.epochs
+    recorded = _up_to(len(epochs), folder)
     if old.resume and not recorded and previous.checkpoint_epoch is None:
-        return old.resume  # it ended before a checkpoint of its own
+        # It ended before a checkpoint of its own: go on from that of its predecessor.
+        folder = Path(old.resume.checkpoint).parent
+        run_id = old.resume.run_id
+        epochs = old.resume.epochs
+        recorded = _up_to(len(epochs), folder)
+    checkpoints = list_checkpoints(folder)
     if not checkpoints:
         raise UnknownNameError(
             f"{folder}: no checkpoint to resume from. A run leaves one every N epochs with"
@@ -252,10 +258,16 @@ def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
         )
     epoch = max(recorded)
     return ResumePoint(
-        run_id=old.run_id,
+        run_id=run_id,
         checkpoint=str(recorded[epoch].absolute()),
-        epochs=previous.epochs[:epoch],
+        epochs=epochs[:epoch],
     )
+
+
+def _up_to(num_epochs: int, folder: Path) -> dict[int, Path]:
+    """Returns the checkpoints of a folder that lie within a number of epochs."""
+    found = list_checkpoints(folder)
+    return {epoch: path for epoch, path in found.items() if epoch <= num_epochs}
 
 
 def _absolute(folder: Path) -> str:

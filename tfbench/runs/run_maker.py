@@ -15,7 +15,9 @@ from tfbench.tags import SESSION_TAG
 from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.tracker import Tracker
 
-TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own
+# MLflow's own
+TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"
+EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
 
 
 @dataclasses.dataclass
@@ -60,13 +62,15 @@ def open_maker(
     """Returns what makes runs, kept in a store and tracked in one place.
 
     A run or a sweep that goes on was tracked `before`, and is tracked there again unless another
-    place is `named`.
+    place is `named`. MLflow's own variables name the place of new runs.
 
     Raises:
         TrackingError: What the user named can be no address.
     """
     uri = named or os.environ.get(TRACKING_VARIABLE)
-    before = before or store.default_state
+    if before is None:
+        before = store.default_state
+        experiment = experiment or os.environ.get(EXPERIMENT_VARIABLE)
     if uri:
         require_address(uri)
     state = TrackingState(

@@ -266,7 +266,7 @@ def require_backends(plan: SweepPlan) -> None:
         DeviceError: Naming the backends.
     """
     missing = [
-        describe_lack(backend)
+        describe_lack(backend, in_sweep=True)
         for backend in _backends(plan, plan.setups)
         if not is_installed(backend)
     ]

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.errors import TrackingError
@@ -13,7 +14,7 @@ from tfbench.records.run import RunResult
 from tfbench.records.sweep import SweepPlan, describe_configuration
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.html_report import ReportContents
-from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time
+from tfbench.report.run.plots import TimeCurve, plots_by_time
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import ComparedRuns
 from tfbench.wording import command_line
@@ -48,9 +49,7 @@ def gather_contents(
     plots = [*comparison_plots(comparison, *verdict[:1])]
     data = "synthetic" if comparison.is_synthetic else "real"
     curves = _find_curves(results, comparison)
-    accuracy = accuracy_by_time(curves, f"{', '.join(comparison.recipes)}, {data} data")
-    if accuracy:
-        plots.append(accuracy)
+    plots += plots_by_time(curves, f"{', '.join(comparison.recipes)}, {data} data")
     return ReportContents(
         created=created,
         comparison=comparison,
@@ -77,8 +76,8 @@ def _read_runs(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResul
     return results, unreadable
 
 
-def _find_curves(results: Mapping[str, RunResult], comparison: Comparison) -> list[AccuracyCurve]:
-    """Returns the accuracy of the median-speed run under each setup.
+def _find_curves(results: Mapping[str, RunResult], comparison: Comparison) -> list[TimeCurve]:
+    """Returns what the median-speed run under each setup had reached after each epoch.
 
     It does so for the smallest and largest networks and batches.
     """
@@ -90,15 +89,31 @@ def _find_curves(results: Mapping[str, RunResult], comparison: Comparison) -> li
                 continue
             runs.sort(key=lambda run: run.speed or 0.0)
             median = runs[(len(runs) - 1) // 2]
-            points = [
-                (epoch.elapsed_seconds, epoch.val_accuracy)
-                for epoch in results[median.run_id].epochs
-                if epoch.val_accuracy is not None
-            ]
-            curves.append(
-                AccuracyCurve(describe_configuration(row.configuration), setup, tuple(points))
-            )
+            name = describe_configuration(row.configuration)
+            curves.append(_follow(results[median.run_id], name, setup))
     return curves
+
+
+class _Done(NamedTuple):
+    """Steps in a row, numbered from 1."""
+
+    first_step: int
+    last_step: int
+
+
+def _follow(result: RunResult, configuration: str, setup: str) -> TimeCurve:
+    sizes = result.batch_sizes
+    accuracy = []
+    samples = []
+    num_steps = 0
+    for epoch in result.epochs:
+        num_steps += epoch.num_steps
+        samples.append((epoch.elapsed_seconds, sizes.count([_Done(1, num_steps)])))
+        if epoch.val_accuracy is not None:
+            accuracy.append((epoch.elapsed_seconds, epoch.val_accuracy))
+    if len(samples) < 2:  # of a run that was limited: its speed says it all
+        samples = []
+    return TimeCurve(configuration, setup, tuple(accuracy), tuple(samples))
 
 
 def _list_commands(plan: SweepPlan | None, results: Iterable[RunResult]) -> tuple[str, ...]:

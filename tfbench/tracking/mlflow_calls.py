@@ -5,6 +5,7 @@ They are quiet, bounded where a server does not answer, and have errors with a r
 
 import contextlib
 import functools
+import hashlib
 import json
 import logging
 import os
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tfbench.errors import SilentServerError, TrackingError
-from tfbench.records.run import RunResult
+from tfbench.records.run import DatasetSummary, RunResult
 from tfbench.tags import RUN_TAG
 from tfbench.tracking.address import database_of, is_server
 from tfbench.wording import cut, without_secrets
@@ -38,6 +39,7 @@ _PATIENCE = {_RETRIES: "1", _TIMEOUT: "10"}
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 MAX_ANSWER_BYTES = 2**29  # in memory, of a server's answer and what is made of it
 MAX_TWINS = 10  # of a run, that are looked for
+_DATASET_CHARACTERS = 500  # of a data set's name, that MLflow takes
 
 
 def set_up_mlflow() -> None:
@@ -214,6 +216,31 @@ def log_whole(
     some_params = [Param(key, value) for key, value in (params or {}).items()]
     some_tags = [RunTag(key, value) for key, value in (tags or {}).items()]
     client.log_batch(run_id, metrics, some_params, some_tags, synchronous=True)
+
+
+def log_dataset(client: "MlflowClient", run_id: str, dataset: DatasetSummary) -> None:
+    """Logs the data that a run was fed with; twice changes nothing."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+    from mlflow.exceptions import MlflowException
+
+    sizes = {
+        "train_samples": dataset.train_samples,
+        "validation_samples": dataset.validation_samples,
+    }
+    what = json.dumps([dataset.source, dataset.content, dataset.files, sizes])
+    found = Dataset(
+        name=cut(dataset.name, _DATASET_CHARACTERS),
+        digest=hashlib.sha256(what.encode()).hexdigest()[:8],
+        source_type="tfbench",
+        source=json.dumps({"source": dataset.source}),
+        profile=json.dumps(sizes),
+    )
+    tags = [InputTag("mlflow.data.context", "training")]
+    inputs = [DatasetInput(found, tags)]
+    try:
+        client.log_inputs(run_id, inputs)
+    except MlflowException:  # two runs that log the same data at once: the slower one is rejected
+        client.log_inputs(run_id, inputs)
 
 
 def metrics_at(values: Mapping[str, float], *, timestamp: int, step: int = 0) -> "list[Metric]":

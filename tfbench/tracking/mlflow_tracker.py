@@ -29,7 +29,7 @@ from tfbench.records.run_folder import work_folder
 from tfbench.records.sweep import SweepPlan
 from tfbench.store import sweep_log
 from tfbench.store.store import Store, TrackingState
-from tfbench.tags import RUN_TAG
+from tfbench.tags import DATA_TAG, RUN_TAG
 from tfbench.tracking import database, fields, mlflow_sweep
 from tfbench.tracking.address import database_of, is_server, require_address
 from tfbench.tracking.mlflow_calls import (
@@ -40,6 +40,7 @@ from tfbench.tracking.mlflow_calls import (
     explained,
     find_patience,
     get_run,
+    log_dataset,
     log_whole,
     metrics_at,
     milliseconds,
@@ -48,7 +49,7 @@ from tfbench.tracking.mlflow_calls import (
     silent_server,
     write_view,
 )
-from tfbench.tracking.mlflow_view import OVERVIEW
+from tfbench.tracking.mlflow_view import EXPERIMENT_TAGS, OVERVIEW
 from tfbench.tracking.run_files import write_files
 from tfbench.tracking.tracker import Curve, TrackedSweep, describe_recovery
 from tfbench.wording import without_secrets
@@ -231,6 +232,8 @@ class MlflowTracker:
         tags = {key: value for key, value in tags.items() if sent.tags.get(key) != value}
         if fields.COLOR_TAG in sent.tags:  # a user of MLflow may have chosen another one
             tags.pop(fields.COLOR_TAG, None)
+        if result.dataset and DATA_TAG in tags:
+            log_dataset(self._connected(), run.info.run_id, result.dataset)
         log_whole(self._connected(), run.info.run_id, metrics=metrics, params=params, tags=tags)
         self._num_epochs[run_id] = len(result.epochs)
         sent.params.update(params)
@@ -279,7 +282,7 @@ class MlflowTracker:
                 if self._database:
                     folder = (self._database.parent / "artifacts").as_uri()
                 try:
-                    client.create_experiment(self._experiment, artifact_location=folder)
+                    client.create_experiment(self._experiment, folder, EXPERIMENT_TAGS)
                 except MlflowException as error:
                     if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                         raise

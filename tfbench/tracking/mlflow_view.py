@@ -189,6 +189,16 @@ def line(metric: str, *, over: str = "", scale: str = "linear") -> Chart:
     }
 
 
+# Of a new experiment, as its page shows it.
+EXPERIMENT_TAGS = {
+    "mlflow.note.content": (
+        "Speeds of neural networks, measured by **tfbench**. A run is one training of a network,"
+        " unless its name says otherwise. `samples_per_second` is its speed after the warm-up,"
+        " `val_accuracy` what it learned. Runs scatter: whether a setup is faster is decided by"
+        " `tfbench compare`, and by the verdict of a sweep. `tfbench ui` opens charts by network"
+        " and batch size."
+    )
+}
 # The view of all runs of an experiment.
 OVERVIEW = View(
     key="tfbench",
@@ -234,6 +244,8 @@ def sweep_view(plan: SweepPlan, curves: "Sequence[Curve]" = ()) -> View:
         charts += [
             line(name, over="by_epoch/elapsed_seconds") for name in ("val_accuracy", "val_loss")
         ]
+        times = ("elapsed_seconds", "epoch_seconds", "validation_seconds")
+        charts += [line(f"by_epoch/{name}") for name in times]
     return View(
         key=f"tfbench-sweep-{plan.sweep_id}",
         name=f"Sweep {plan.sweep_id} of {plan.recipe_name}",

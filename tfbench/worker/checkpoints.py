@@ -66,7 +66,7 @@ def restore_checkpoint(path: Path, variables: Sequence[Any]) -> None:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise MeasurementError(
             f"{path}: is missing or damaged, so no run can go on from it: {error}. "
-            "Remove it, and `tfbench run --resume` takes the checkpoint before it, if there is one."
+            "Remove it and repeat the command: it takes the checkpoint before it, if there is one."
         ) from error
     expected = [_describe(variable) for variable in variables]
     if descriptions != expected:

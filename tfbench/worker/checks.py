@@ -71,7 +71,7 @@ def check_input(prepared: Prepared) -> InputCheck:
     backend = backends.current()
     draw = backend.compile_draws(prepared.build_batches())
     draw(1)  # compiles
-    draw(sum(backend.prefetch_capacity))
+    draw(sum(backend.prefetch_capacity(prepared.training)))
     num_batches = 0
     count = 1
     start = time.perf_counter()
@@ -137,7 +137,8 @@ def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
 
     num_steps = whole_executions(max(_FEWEST_STEPS, min(_MOST_STEPS, int(wanted))))
     # The first steps find batches that are ready, and are faster than others.
-    num_untimed = whole_executions(1 + sum(backend.prefetch_capacity))
+    num_ready = sum(backend.prefetch_capacity(prepared.training))
+    num_untimed = whole_executions(1 + num_ready)
     batches = prepared.build_batches()
     seconds = [0.0]
     try:

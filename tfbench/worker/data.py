@@ -1,5 +1,6 @@
 """The samples that a recipe names: a data set's, synthetic, the user's own, or a network's."""
 
+import functools
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError, Notice
 from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
 from tfbench.records.run import DatasetSummary
 from tfbench.worker import user_code
@@ -36,8 +38,14 @@ def load_data(
     module = registry.load("datasets", config.name)
     options = module.Config(**config.options)
     if config.data == "synthetic":
-        return synthetic.generate_splits(module.describe(options), seed=seed)
+        return make_synthetic(module.describe(options), seed)
     return module.load_splits(options, data_dir)  # type: ignore[no-any-return]  # found by name
+
+
+@functools.lru_cache(maxsize=1)
+def make_synthetic(spec: DatasetSpec, seed: int) -> Splits:
+    """Returns synthetic samples, and keeps them: what forks others makes them once for all."""
+    return synthetic.generate_splits(spec, seed=seed)
 
 
 def summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:

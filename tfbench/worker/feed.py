@@ -130,6 +130,7 @@ def require_usable(splits: Splits, request: RunRequest) -> None:
     unusable = {
         "training.data_on_device": training.data_on_device,
         "training.evaluates_training": training.evaluates_training and are_users,
+        "the number of batches that are made ahead": training.changes_pipeline and are_users,
         "distribution.strategy = multi_worker": request.worker_rank is not None,
         "a profile": request.profile,
     }

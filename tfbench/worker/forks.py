@@ -23,6 +23,7 @@ from typing import Any, cast
 from tfbench import backends
 from tfbench.machine.children import die_with_parent
 from tfbench.recipe.backend_support import BackendName
+from tfbench.recipe.registry import is_code
 from tfbench.worker.process_settings import hidden, import_keras, list_unneeded
 
 _MESSAGE_BYTES = 2**18  # of a request, which holds an environment: as much as a socket takes
@@ -55,12 +56,26 @@ def main() -> None:
         if _count_threads() > num_threads:
             answer = {"problem": "what it imported has threads, which a fork would lose"}
             report.send(json.dumps(answer).encode())
-        elif not os.fork():
-            link.close()
-            _watch(report, json.loads(message), streams)
+        else:
+            request = json.loads(message)
+            _make_data_ahead(Path(request["path"]))
+            if not os.fork():
+                link.close()
+                _watch(report, request, streams)
         report.close()
         for stream in streams:
             os.close(stream)
+
+
+def _make_data_ahead(path: Path) -> None:
+    """Makes synthetic samples before the fork, so that all runs of a round share them."""
+    from tfbench.records.journal import read_request
+    from tfbench.worker import data
+
+    with contextlib.suppress(Exception):  # the measuring process meets it again, and says so
+        recipe = read_request(json.loads(path.read_text(encoding="utf-8"))).recipe
+        if recipe.dataset.data == "synthetic" and not is_code(recipe.dataset.name):
+            data.load_data(recipe.dataset, None, seed=recipe.training.seed)
 
 
 def _watch(report: socket.socket, request: dict[str, Any], streams: list[int]) -> None:

@@ -109,6 +109,8 @@ class Prepared:
             seed=self.training.seed,
             first_step=first_step,
             part=self.request.part,
+            num_prefetched=self.training.prefetched_batches,
+            num_parallel=self.training.parallel_batches,
         )
 
     def build_evaluation_batches(self, split: SplitName = "validation") -> Any:

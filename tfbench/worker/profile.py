@@ -119,7 +119,7 @@ def _compile_functions(
         for name in CALLS:
             functions.add(name, step.call(name), is_traced=not problem and name != "dispatch")
         watch.verify(prepared.resolved, prepared.model)
-    num_prefetched, num_in_the_making = backend.prefetch_capacity
+    num_prefetched, num_in_the_making = backend.prefetch_capacity(training)
     # Calls that use up the batches that wait; later ones come no faster than they are made.
     num_draining = 1 + num_prefetched + num_in_the_making
     step_seconds = functions.add("keras", *step.keras_call(batches.iterator(), waits=True))

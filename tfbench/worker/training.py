@@ -98,9 +98,7 @@ def train(prepared: Prepared, read_energy: Call | None = None) -> float | None:
         elif training.data_on_device:
             readings.cuts_last_execution = True
         else:
-            readings.batches_ahead = backend.count_ahead(
-                prepared.splits, training.global_batch_size
-            )
+            readings.batches_ahead = backend.count_ahead(prepared.splits, training)
         with breakdown.entry("data"):
             arguments = _arguments_of_fit(prepared, is_validated=is_validated)
         readings.begin_training()

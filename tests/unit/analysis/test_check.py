@@ -133,6 +133,16 @@ def test_the_limit_of_a_check_can_be_set(tfbench: Cli, fake: Fake, baseline: Pat
         )
 
 
+def test_a_check_that_misses_what_it_has_to_see_fails(
+    tfbench: Cli, fake: Fake, baseline: Path
+) -> None:
+    noisy = (100.0, 120.0, 80.0, 110.0, 90.0)
+    for required, fates, exit_code in (("10%", SPEEDS, 0), ("10%", noisy, 1), ("90%", noisy, 0)):
+        fake(*fates)
+        words = ("--baseline", str(baseline), "--require-detect", required)
+        assert tfbench(*CHECK, *words).exit_code == exit_code
+
+
 def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:
     runs = fake(*SPEEDS)
     assert tfbench(*CHECK, "--save", "b.json", "--steps", "7", "--repeats", "3").exit_code == 0
@@ -246,6 +256,10 @@ def test_a_baseline_is_written_whole_or_not_at_all(in_tmp_path: Path) -> None:
     del older["equals"]["feed"]
     Path("older.json").write_text(json.dumps(older), encoding="utf-8")
     assert read_baseline(Path("older.json")).equals["feed"] == "pipeline"
+    older["samples_per_second"] = [100.0]
+    Path("older.json").write_text(json.dumps(older), encoding="utf-8")
+    with pytest.raises(TrackingError, match=r"must hold two or more\. To make one, use --save"):
+        read_baseline(Path("older.json"))
     Path("older.json").unlink()
     Path("folder").mkdir()
     with pytest.raises(TrackingError, match=r"cannot be written: .* The runs are in the store\."):

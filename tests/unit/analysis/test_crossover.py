@@ -107,11 +107,33 @@ def test_without_a_crossing_it_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ratios", "place"),
+    [
+        ({8: 0.3, 32: 0.3, 128: 1.0}, "above batch 32"),
+        ({8: 1.0, 32: 0.3, 128: 0.3}, "below batch 32"),
+        ({8: 0.3, 32: 1.0, 128: 0.3}, "at batch 32"),
+        ({8: 1.0, 32: 1.02}, "at any of them"),
+    ],
+)
+def test_where_nothing_is_decided_is_said(ratios: dict[int, float], place: str) -> None:
+    _, *sentences = crossover_sentences(found_of(ratios, noise=0.05))
+    assert sentences == [f"Not decided {place}."]
+
+
+def test_what_is_open_within_a_crossing_is_part_of_it() -> None:
+    (sentence,) = crossover_sentences(found_of({8: 0.3, 32: 1.0, 128: 3.0}, noise=0.05))
+    assert sentence.endswith("(between 8 and 128).")
+
+
+@pytest.mark.parametrize(
     ("low", "high", "step", "expected"),
     [
         (1, 4096, 1, [1, 8, 64, 512, 4096]),
         (2048, 4096, 2048, [2048, 4096]),
         (16, 18, 1, [16, 17, 18]),
+        (16, 128, 1, [16, 32, 64, 128]),
+        (16, 1024, 1, [16, 64, 256, 1024]),
+        (32, 4096, 1, [32, 128, 512, 1024, 4096]),
         (3, 100, 4, [4, 8, 20, 44, 100]),
     ],
 )

@@ -93,13 +93,35 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
         speeds = [100 * math.exp(spread * one) for one in (-1.2649, -0.6325, 0.0, 0.6325, 1.2649)]
         done = judge_regression(build_sample(*speeds), build_sample(*speeds, group="now"))
         assert (done.judgement, done.is_blind) == ("no measurable difference", is_blind)
-        assert judgement_sentence(done).startswith("PASSED, but inconclusive: ") == is_blind
+        assert judgement_sentence(done).startswith("UNDECIDED: could not tell, ") == is_blind
         document = check_document(done, "baseline.json", 0)
         assert (document["is_blind"], document["smallest_detectable"]) == (
             is_blind,
             done.smallest_detectable,
         )
         assert document["fail_above"] == 0.05
+
+
+@pytest.mark.parametrize(
+    ("required", "sentence"), [(0.03, "PASSED: no "), (0.01, "FAILED: could not tell, ")]
+)
+def test_the_user_may_name_the_slow_down_that_a_check_has_to_see(
+    required: float, sentence: str
+) -> None:
+    # It sees 1.2 %, without a limit.
+    done = judge_regression(build_sample(*BASE), scaled(1.0), 0.0, required)
+    assert judgement_sentence(done).startswith(sentence)
+    assert judgement_sentence(done, 1).startswith("FAILED: 1 run failed. The others: ")
+    shown = "\n".join(text(check_sections(done, "base.json", 0), 300))
+    assert f"(limit 0 %, required {100 * required:g} %)" in shown
+
+
+def test_a_check_that_could_not_tell_still_says_what_it_found_for_certain() -> None:
+    done = judge_regression(build_sample(*BASE), scaled(0.5), 0.05, 0.001)
+    assert (done.is_blind, done.is_undecided) == (True, False)
+    assert judgement_sentence(done).startswith("FAILED: regression, 0.50x")
+    faster = judge_regression(build_sample(*BASE), scaled(2.0), 0.05, 0.001)
+    assert judgement_sentence(faster).startswith("PASSED: faster, 2.00x")
 
 
 def test_a_baseline_says_of_how_many_sessions_it_is_and_how_many_it_needs() -> None:

@@ -3,6 +3,7 @@ import os
 import types
 from typing import Any
 
+import keras
 import pytest
 import tensorflow as tf
 
@@ -287,3 +288,12 @@ def test_several_replicas_are_fed_by_tensorflow() -> None:
     own = strategy.experimental_distribute_dataset
     assert feed_alike(strategy, ["/device:GPU:0", "/device:GPU:1"]) == "split"
     assert strategy.experimental_distribute_dataset == own
+
+
+@pytest.mark.advice("Use Keras 3.15")
+def test_a_keras_that_cannot_train_over_workers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(several_workers.trainer, "reduce_per_replica", len)  # put back afterwards
+    several_workers.fit_over_workers(keras.Sequential())  # of a Keras that has it
+    monkeypatch.delattr(several_workers.trainer, "reduce_per_replica")
+    with pytest.raises(MeasurementError, match=r"Use Keras 3\.15\."):
+        several_workers.fit_over_workers(keras.Sequential())

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
     build_validation_dataset,
 )
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, Splits, allocate
+from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.placement import BatchPart
 
 # pixels a side
@@ -135,6 +137,37 @@ def test_the_parts_of_several_workers_are_together_the_batches_of_one(
     ]
     assert [len(labels) for _, labels in parts[1]] == [2] * 7
     assert joined(parts) == joined([whole])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("num_prefetched", "num_parallel"), [(1, 1), (2, 3), (4, 0)])
+def test_batches_are_the_same_however_many_are_made_ahead(
+    source: str, num_prefetched: int, num_parallel: int
+) -> None:
+    splits = SOURCES[source](10)
+    how = {"num_prefetched": num_prefetched, "num_parallel": num_parallel}
+    whole = take(build_training_dataset(splits, global_batch_size=6, seed=3), 7)
+    ahead = take(build_training_dataset(splits, global_batch_size=6, seed=3, **how), 7)
+    assert joined([ahead]) == joined([whole])
+
+
+@pytest.mark.parametrize(
+    ("keys", "num_ahead"),
+    [
+        ({}, 4 + 2),  # images that are cut and turned take work
+        ({"parallel_batches": 1}, 4),
+        ({"parallel_batches": 3, "prefetched_batches": 2}, 2 + 3),
+        ({"parallel_batches": 0}, 4 + len(os.sched_getaffinity(0))),
+    ],
+)
+def test_a_recipe_says_how_many_batches_are_made_ahead(
+    keys: dict[str, int], num_ahead: int
+) -> None:
+    training = TrainingConfig(global_batch_size=6, epochs=1, **keys)
+    assert input_pipeline.count_ahead(build_images(10, mirrors=True), training) == num_ahead
+    if "parallel_batches" not in keys:
+        light = build_images(10, stored_shape=None)
+        assert input_pipeline.count_ahead(light, training) == 4
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -248,6 +248,7 @@ def test_samples_or_a_network_that_it_cannot_train_are_rejected(
         backends.current().require_resident(splits, build_model(ON_DEVICE, kind))
 
 
+@pytest.mark.advice("do not fit on {}. Set it to false")
 def test_samples_that_do_not_fit_are_rejected_with_their_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -256,8 +257,11 @@ def test_samples_that_do_not_fit_are_rejected_with_their_size(
             None, None, "Failed copying input tensor: Dst tensor is not initialized."
         )
 
-    monkeypatch.setattr(input_pipeline, "gather_from", fail)
-    with pytest.raises(
-        DeviceError, match=r"^training\.data_on_device: .* 0\.0 GiB, do not fit on cpu:0"
-    ):
-        train(ON_DEVICE, generate(), build_model(ON_DEVICE))
+    with monkeypatch.context() as device:
+        device.setattr(input_pipeline, "gather_from", fail)
+        with pytest.raises(
+            DeviceError, match=r"^training\.data_on_device: .* 0\.0 GiB, do not fit on cpu:0"
+        ):
+            train(ON_DEVICE, generate(), build_model(ON_DEVICE))
+    on_host = dataclasses.replace(ON_DEVICE, data_on_device=False)
+    train(on_host, generate(), build_model(on_host))

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from builders import build_epoch, build_result
 from journals import write_journal
 from kinds import Child, Cli
 from outcomes import json_of, shown_by
+from sweeps import build_plan, write_sweep
 from tfbench import api
 from tfbench.analysis.run.summary import summarize_run
+from tfbench.cli import cli
 from tfbench.errors import DeviceError
 from tfbench.machine import devices, energy
 from tfbench.machine.devices import GpuFacts
@@ -200,6 +203,33 @@ def test_the_script_for_a_shell_is_no_error() -> None:
     asks = os.environ | {"_TFBENCH_COMPLETE": "zsh_source"}
     done = subprocess.run([sys.executable, "-m", "tfbench"], env=asks, capture_output=True)
     assert (done.returncode, done.stderr, b"compdef" in done.stdout) == (0, b"", True)
+
+
+def complete(*words: str) -> list[str]:
+    """Returns what a shell offers for the last of a command's words."""
+    *before, incomplete = words
+    shell = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
+    return [f"{item.type} {item.value}" for item in shell.get_completions(before, incomplete)]
+
+
+def test_recipes_are_completed_and_else_files() -> None:
+    assert complete("run", "text_g") == ["plain text_gpt"]
+    assert "plain mnist_mlp" in complete("validate", "mnist_mlp", "")
+    Path("mine.toml").touch()
+    Path("mine.txt").touch()
+    assert complete("run", "min") == ["plain mine.toml"]
+    assert complete("sweep", "./m") == ["file ./m"]
+
+
+def test_runs_and_sweeps_are_those_of_the_store(in_tmp_path: Path) -> None:
+    assert complete("runs", "--store", "none", "") == ["plain @last"]
+    store = Store(in_tmp_path / "results")
+    write_sweep(store, build_plan(sweep_id="5eed"), lambda planned: 1000.0)
+    run_id = store.heads()[0].run_id
+    assert complete("diff", "--store", "results", run_id[:10])[0] == f"plain {run_id}"
+    assert complete("run", "--store", "results", "--resume", "@") == ["plain @last"]
+    assert complete("sweep", "--store", "results", "--resume", "5") == ["plain 5eed"]
+    assert complete("report", "--store", "results", "--sweep", "") == ["plain @last", "plain 5eed"]
 
 
 @pytest.mark.parametrize(

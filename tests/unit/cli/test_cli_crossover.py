@@ -16,12 +16,12 @@ from tfbench.sweeps.sweep_runs import find_runs
 
 TRUTH = 2000 / 3  # where the planted costs of both setups are equal
 RECIPE = ("mnist_mlp", "--data", "synthetic")
-SEARCH = ("crossover", *RECIPE, "--vary", f"{KEY}=1..4096", "--between", *SETUPS, "--repeats", "2")
+SEARCH = ("crossover", *RECIPE, "--vary", f"{KEY}=1..4000", "--between", *SETUPS, "--repeats", "2")
 AS_SWEEP = (
     "sweep",
     *RECIPE,
     "--vary",
-    f"{KEY}=1..4096",
+    f"{KEY}=1..4000",
     "--setup",
     SETUPS[0],
     "--setup",
@@ -73,9 +73,9 @@ def test_values_may_be_listed_and_all_items_of_a_list_are_set(tfbench: Cli, fake
     runs = fake()
     vary = ("--vary", "model.hidden_units=16..64", "--repeats", "2")
     found = json_of(tfbench, "crossover", *RECIPE, *vary, "--between", *SETUPS)
-    assert [point["value"] for point in found["points"]] == [16, 23, 32, 45, 64]
+    assert [point["value"] for point in found["points"]] == [16, 32, 64]
     sizes = [tuple(to_tables(request.recipe)["model"]["hidden_units"]) for request in runs.requests]
-    assert set(sizes) == {(value, value) for value in (16, 23, 32, 45, 64)}
+    assert set(sizes) == {(value, value) for value in (16, 32, 64)}
     vary = ("--vary", f"{KEY}=256,1024", "--refine", "1")
     found = json_of(tfbench, "crossover", *RECIPE, *vary, "--between", *SETUPS)
     assert [point["value"] for point in found["points"]] == [256, 512, 1024]

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from builders import build_environment
+from builders import build_dataset, build_environment, build_epoch, build_result
 from journals import build_sized_result, write_journal
 from kinds import Cli
 from outcomes import shown_by
 from sweeps import TWO_SETUPS, build_plan, write_sweep
+from tfbench.records.batch_sizes import BatchSizes
 from tfbench.records.sweep import PlannedRun
 from tfbench.store.store import Store
 from tfbench.sweeps import report_contents
@@ -38,19 +39,31 @@ def swept(in_tmp_path: Path, store: Store) -> None:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the plots out, which take their time."""
     monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
-    monkeypatch.setattr(report_contents, "accuracy_by_time", lambda *_: None)
+    monkeypatch.setattr(report_contents, "plots_by_time", lambda *_: ())
 
 
 def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, swept: None) -> None:
     shown = shown_by(tfbench("report", "--sweep", "@last", "--plots", "plots"))
     text = Path("tfbench-report.html").read_text()
     assert shown.splitlines()[0].startswith("tfbench-report.html: report on 6 runs, ")
-    names = [*PLOTS, "accuracy_by_time.png"]
+    names = [*PLOTS, "accuracy_by_time.png", "samples_by_time.png"]
     assert sorted(path.name for path in Path("plots").iterdir()) == sorted(names)
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in Path("plots").iterdir())
     assert text.count("<svg ") == len(names)
     assert "out of memory: it took 9 GiB" in text
     assert "tfbench sweep test.toml --repeats 2\ntfbench report --sweep @last<" in text
+
+
+def test_what_a_run_had_reached_after_each_epoch_is_drawn_by_time() -> None:
+    first = build_epoch(num_steps=10, elapsed_seconds=2.0, val_accuracy=None)
+    second = build_epoch(epoch=2, num_steps=5, elapsed_seconds=3.0, val_accuracy=0.7)
+    batches = BatchSizes(size=32, last_size=8, num_steps=10)
+    result = build_result(epochs=(first, second), dataset=build_dataset(batches=batches))
+    curve = report_contents._follow(result, "small", "default cpu:0")
+    assert curve.samples == ((2.0, 9 * 32.0 + 8), (3.0, 14 * 32.0 + 8))
+    assert curve.accuracy == ((3.0, 0.7),)
+    limited = build_result(epochs=(second,))
+    assert report_contents._follow(limited, "small", "default cpu:0").samples == ()
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -148,9 +148,7 @@ def test_damaged_images_are_named_before_a_run_begins(folder: Path) -> None:
     no_header = whole[:4] + bytes(300) + whole[304:]
     for damaged in (b"", b"not an image", whole[:300], no_header):
         path.write_bytes(damaged)
-        message = (
-            f"{path}: missing, damaged, cut off or no image (1 of 7 files). Replace or remove them."
-        )
+        message = f"{path}: missing, damaged, cut off or no image (1 of the 7 files that were looked at). Replace or remove them."
         assert load_error(SMALL, folder) == message
     path.unlink()
     path.symlink_to("gone.jpg")
@@ -162,7 +160,23 @@ def test_damaged_images_are_named_before_a_run_begins(folder: Path) -> None:
         path.write_bytes(b"not an image")
     message = load_error(SMALL, folder)
     assert message.startswith(f"{folder}/train/crane/a.png, ") and " and 2 more: " in message
-    assert "(5 of 7 files)" in message
+    assert "(5 of the 7 files that were looked at)" in message
+
+
+def test_no_more_than_some_files_are_opened_before_a_run_begins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_broken(paths: Any) -> list[bytes]:
+        opened.extend(paths)
+        return []
+
+    opened: list[bytes] = []
+    monkeypatch.setattr(imagenet, "_find_broken", find_broken)
+    monkeypatch.setattr(imagenet, "_CHECKED", 3)
+    splits = imagenet.load_splits(SMALL, str(folder))
+    assert (splits.train.num_samples, splits.validation.num_samples) == (5, 2)
+    assert len(set(opened)) == 3
+    assert {opened[0], opened[-1]} < {*splits.train.inputs, *splits.validation.inputs}
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_other_data_than_expected_is_rejected(prepared: Path) -> None:
         ("dataset_info.json", lambda data: b"{", ""),
     ],
 )
+@pytest.mark.advice("Remove it and prepare it again")
 def test_damaged_files_are_reported_with_what_to_do(
     prepared: Path, tmp_path: Path, file: str, contents: Any, reason: str
 ) -> None:
@@ -93,6 +94,9 @@ def test_damaged_files_are_reported_with_what_to_do(
     )
     match = re.match(told, error_of(DatasetError, load, folder))
     assert re.search(reason, match[1]) and "node" not in match[1]
+    shutil.rmtree(folder / "tiny")
+    shutil.copytree(prepared / "tiny", folder / "tiny")
+    assert load(folder).train.num_samples == 6
 
 
 def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(

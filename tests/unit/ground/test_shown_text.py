@@ -160,7 +160,7 @@ def build_evil_result(index: int) -> RunResult:
 @pytest.fixture
 def evil_store(in_tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
-    monkeypatch.setattr(report_contents, "accuracy_by_time", lambda *_: None)
+    monkeypatch.setattr(report_contents, "plots_by_time", lambda *_: ())
     for index in (0, 1):
         write_journal(store, build_evil_result(index))
     plan = build_plan(

@@ -2,7 +2,11 @@
 
 import dataclasses
 import json
+import os
+import shlex
 import subprocess
+import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -207,7 +211,7 @@ def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
         devices.count_gpus("jax", tmp_path)
     with pytest.raises(
         DeviceError,
-        match=r"PyTorch is not installed\. pip install torch, or use --backend tensorflow",
+        match=r"PyTorch is not installed\. pip install torch, or choose --backend tensorflow \(in a",
     ):
         devices.count_gpus("torch", tmp_path)
     with pytest.warns(
@@ -230,3 +234,35 @@ def test_a_run_on_the_processor_that_was_not_asked_for_says_why(
     assert (
         "NVIDIA's driver is not loaded" in find_unused_gpu(placement, recipe, facts, environment)
     ) == is_told
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    """A package index that holds one package, named torch."""
+    folder = tmp_path / "index/torch"
+    folder.mkdir(parents=True)
+    wheel = "torch-2.9-py3-none-any.whl"
+    (folder / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>', encoding="utf-8")
+    with zipfile.ZipFile(folder / wheel, "w") as file:
+        file.writestr("torch.py", "")
+        described = "torch-2.9.dist-info"
+        file.writestr(f"{described}/METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 2.9\n")
+        file.writestr(f"{described}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        file.writestr(f"{described}/RECORD", "")
+    return folder.parent
+
+
+@pytest.mark.slow
+@pytest.mark.advice("pip install --force-reinstall torch")
+def test_the_command_that_installs_a_build_for_a_gpu_works_as_typed(
+    index: Path, tmp_path: Path
+) -> None:
+    advised = devices.install_with_cuda(Framework(name="torch"), "580.65")
+    pip, *words, url = shlex.split(advised)
+    assert (pip, url) == ("pip", "https://download.pytorch.org/whl/cu130")
+    venv.create(tmp_path / "venv", with_pip=True)
+    command = [tmp_path / "venv/bin/pip", *words, index.as_uri()]
+    alone = {"PIP_CONFIG_FILE": os.devnull}
+    for _ in range(2):  # the second time it is there, and is installed again
+        done = subprocess.run(command, capture_output=True, check=True, text=True, env=alone)
+        assert "Successfully installed torch-2.9" in done.stdout

@@ -287,3 +287,16 @@ def test_what_a_layer_cannot_do_is_rejected(
         layer = make()
         layer.build(shape)
         layer.compute_output_shape(shape)
+
+
+@pytest.mark.advice("size must be odd. Received: {}. Use {}")
+@pytest.mark.advice("a distribution such as RandomNormal")
+@pytest.mark.advice("Use Conv2D for none")
+def test_what_the_errors_of_layers_advise_can_be_built() -> None:
+    images = keras.Input((8, 8, 3))
+    for layer in (
+        LocalResponseNormalization(5),
+        LocallyConnected2D(2, 3, kernel_initializer=keras.initializers.RandomNormal()),
+        keras.layers.Conv2D(4, 3),
+    ):
+        assert layer(images).shape[0] is None

@@ -21,7 +21,7 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunResult
 from tfbench.report.figures import lines, png, svg, write_plots
 from tfbench.report.plot import Plot, PlotLine, Point, keep_ends
-from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time, run_plots
+from tfbench.report.run.plots import TimeCurve, plots_by_time, run_plots
 
 PAPER = {"devices": "1 gpu", "source": "A paper"}
 REFERENCES = [
@@ -191,14 +191,18 @@ def test_published_accuracies_stand_beside_those_of_the_same_data() -> None:
     assert list(series_of(plot)) == ["training", "validation"]
 
 
-def test_accuracy_by_time_has_a_panel_for_each_setting_and_a_line_for_each_setup() -> None:
-    points = ((1.0, 0.5), (2.0, 0.75))
+def test_figures_by_time_have_a_panel_for_each_setting_and_a_line_for_each_setup() -> None:
+    accuracy = ((1.0, 0.5), (2.0, 0.75))
+    samples = ((1.0, 1000.0), (2.0, 2000.0))
     curves = [
-        AccuracyCurve(configuration, setup, points)
+        TimeCurve(configuration, setup, accuracy, samples)
         for configuration in ("small", "large")
         for setup in ("a", "b")
     ]
-    plot = accuracy_by_time(curves, "mnist_mlp, real data")
-    assert [panel.title for panel in plot.panels] == ["small", "large"]
-    assert series_of(plot) == {"a": list(points), "b": list(points)}
-    assert accuracy_by_time([AccuracyCurve("small", "a", ())], "x") is None
+    of_samples, of_accuracy = plots_by_time(curves, "mnist_mlp, real data")
+    for plot, points in ((of_samples, samples), (of_accuracy, accuracy)):
+        assert [panel.title for panel in plot.panels] == ["small", "large"]
+        assert series_of(plot) == {"a": list(points), "b": list(points)}
+    (only,) = plots_by_time([TimeCurve("small", "a", (), samples)], "x")
+    assert only.name == "samples_by_time.png"
+    assert plots_by_time([TimeCurve("small", "a", (), ())], "x") == ()

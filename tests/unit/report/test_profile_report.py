@@ -27,6 +27,7 @@ from tfbench.records.profile import (
     TracedCall,
 )
 from tfbench.records.run import RunResult, Summary
+from tfbench.report.profile import sentences
 from tfbench.report.profile.sections import NUM_LAYERS, operation_section
 from tfbench.report.profile.sentences import (
     describe_bottleneck,
@@ -122,6 +123,22 @@ def test_why_layers_are_not_timed_apart_is_said() -> None:
     lines = profile_lines(build_profiled(profile))
     assert lines[0] == "Bottleneck: backward, 3 ms of 6 ms (50 %)."
     assert "Layers: XLA makes one program." in lines
+
+
+def test_no_part_within_the_measurement_s_error_is_called_the_bottleneck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    step = summarize_profile(build_profiled())
+    loop = dataclasses.replace(step.phases[-1], seconds=4 * MS, low=-1 * MS, high=9 * MS)
+    total = sum(phase.seconds for phase in (*step.phases[:-1], loop))
+    step = dataclasses.replace(
+        step, phases=(*step.phases[:-1], loop), full_seconds=total, checks=(), layers=()
+    )
+    assert step.bottleneck.name == "keras loop"
+    sentence = "Bottleneck: not clear. The longest part, keras loop, takes 4 ms ± 5 ms of "
+    assert describe_bottleneck(step).startswith(sentence)
+    monkeypatch.setattr(sentences, "summarize_profile", lambda result: step)
+    assert next_command(build_profiled()) == ["profile", "test", "--seconds", "60"]
 
 
 _FAST = ["run", "test", "--fast"]

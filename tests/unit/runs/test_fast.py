@@ -177,6 +177,12 @@ def test_a_call_has_as_many_steps_as_do_no_harm(
             Trials(32_000.0, num_replicas=2),
             [(False, 1, "graph"), (False, 200, "graph")],
         ),
+        # Of a pipeline that is what was asked for, samples stay on the host.
+        (
+            build(parallel_batches=3),
+            Trials(32_000.0),
+            [(False, 1, "graph"), (False, 200, "xla"), (False, 200, "graph")],
+        ),
         # Nor is XLA deterministic.
         (build(deterministic=True), Trials(32_000.0), [(False, 1, "graph"), (True, 200, "graph")]),
         # On JAX and PyTorch samples are on the host, and Keras does the steps of a call one by one.

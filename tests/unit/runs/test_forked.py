@@ -204,7 +204,7 @@ def test_ctrl_c_ends_a_run_whose_watching_process_is_stopped(
 def test_a_prepared_process_that_is_stopped_is_ended_and_another_takes_its_place(
     fork: Fork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forked, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(forked, "_FORK_SECONDS", 0.5)
     one = fork(FOLLOW)
     first = prepared_by(one)
     first.suspend()

@@ -98,6 +98,8 @@ def test_the_last_run_that_trained_is_found_behind_a_profile(store: Store) -> No
     assert store.find(TRAINED.request.run_id[:31], trained=True) == TRAINED.request.run_id
 
 
+@pytest.mark.advice("Name a run that trained")
+@pytest.mark.usefixtures("in_tmp_path")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -115,6 +117,8 @@ def test_a_profile_that_is_named_as_a_training_is_called_what_it_is(
     done = tfbench(*arguments, "--store", str(store.root))
     assert done.exit_code == 2
     assert "is a profile of a step, made by `tfbench profile`" in done.stderr
+    trained = [TRAINED.request.run_id if word == "aaa" else word for word in arguments]
+    assert "is a profile" not in tfbench(*trained, "--store", str(store.root)).stderr
 
 
 @pytest.mark.parametrize(

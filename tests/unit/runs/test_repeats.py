@@ -64,9 +64,10 @@ def test_seeds_vary_on_request_and_only_then_has_the_accuracy_an_interval() -> N
         repeat_run(late, RepeatPlan(num=3, max_num=3, varies_seed=True), runs)
 
 
+@pytest.mark.advice("Start again; the runs are stored")
 def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
     runs = FakeRuns(100.0)
-    digests = iter("aab")
+    digests = iter("aabbbbbb")
 
     def execute(request: RunRequest, label: str) -> Run:
         outcome = runs(request, label)
@@ -76,6 +77,8 @@ def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
     with pytest.raises(ComparisonError, match="changed while it was repeated: the network"):
         repeat_run(build_request(), RepeatPlan(num=5, max_num=5), execute)
     assert len(runs.requests) == 3
+    _, again = repeat_run(build_request(), RepeatPlan(num=5, max_num=5), execute)
+    assert len(again.outcomes) == 5
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,12 @@ def killed_run(epochs: int, **fields: Any) -> RunResult:
     )
 
 
-def resumed_run(before: int, epochs: int, **fields: Any) -> RunResult:
+def resumed_run(folder: Path, before: int, epochs: int, **fields: Any) -> RunResult:
+    """Returns a run that went on from the checkpoint of an epoch of its predecessor."""
     result = killed_run(epochs, **fields)
-    point = ResumePoint(
-        run_id="b" * 12, checkpoint="/elsewhere/epoch.npz", epochs=result.epochs[:before]
-    )
+    checkpoint = folder / f"epoch_{before:06}.npz"
+    checkpoint.touch()
+    point = ResumePoint(run_id="b" * 12, checkpoint=str(checkpoint), epochs=result.epochs[:before])
     return dataclasses.replace(result, request=dataclasses.replace(result.request, resume=point))
 
 
@@ -77,8 +78,14 @@ def test_goes_on_from_the_newest_checkpoint_that_the_journal_reaches(tmp_path: P
 def test_a_resumed_run_without_a_checkpoint_of_its_own_goes_on_from_its_predecessor_s(
     tmp_path: Path,
 ) -> None:
-    previous = resumed_run(before=3, epochs=4)
-    assert resume(tmp_path, previous).resume == previous.request.resume
+    previous = resumed_run(tmp_path, before=3, epochs=4)
+    for epoch in (2, 4):
+        (tmp_path / f"epoch_{epoch:06}.npz").touch()
+    assert resume(tmp_path / "first", previous).resume == previous.request.resume
+    (tmp_path / "epoch_000003.npz").unlink()  # since it was damaged
+    point = resume(tmp_path / "second", previous).resume
+    assert point.checkpoint == str(tmp_path / "epoch_000002.npz")
+    assert (point.run_id, len(point.epochs)) == ("b" * 12, 2)
     command = f"tfbench run --resume {previous.request.run_id}"
     assert resume_command(previous, "mlruns") == command
 
@@ -90,7 +97,7 @@ def test_a_run_without_a_checkpoint_that_it_reached_does_not_go_on(tmp_path: Pat
     ):
         resume(tmp_path / "late", killed_run(5), 6)
     gone = resumed_run(
-        before=3, epochs=8, checkpoint_epoch=8
+        tmp_path, before=3, epochs=8, checkpoint_epoch=8
     )  # which does not fall back to its predecessor's
     with pytest.raises(
         UnknownNameError, match=r"no checkpoint to resume from.*`tfbench export` leaves checkpoints"
@@ -99,7 +106,7 @@ def test_a_run_without_a_checkpoint_that_it_reached_does_not_go_on(tmp_path: Pat
 
 
 def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path) -> None:
-    previous = resumed_run(before=3, epochs=4)
+    previous = resumed_run(tmp_path, before=3, epochs=4)
     overrides = {"expect.target_accuracy": 0.9, "expect.val_accuracy_at_epoch": {"9": [0.8, 1.0]}}
     recipe = resumed_request(
         previous, tmp_path / "x", overrides=overrides, name=None, data_dir=None
@@ -118,7 +125,7 @@ def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path)
 
 
 def test_a_run_that_goes_on_is_no_repeat_of_the_group_of_its_predecessor(tmp_path: Path) -> None:
-    previous = resumed_run(before=3, epochs=4)
+    previous = resumed_run(tmp_path, before=3, epochs=4)
     tags = {
         "mine": "1",
         "tfbench.group": "x",

@@ -32,12 +32,14 @@ def test_a_discarded_run_leaves_nothing_behind_and_all_else_as_it_was(tmp_path: 
         assert list(tmp_path.iterdir()) == others
 
 
+@pytest.mark.advice("cannot be used: {}. Choose another one")
 def test_a_store_that_is_a_file_is_rejected_with_its_name(tmp_path: Path) -> None:
     root = tmp_path / "mlruns"
     root.write_text("not a folder")
     with pytest.raises(TrackingError, match=f"store {root}: cannot be used: .*--store"):
         Store(root).create_journal(RUN)
     assert root.read_text() == "not a folder"
+    assert Store(tmp_path / "other").create_journal(RUN).parent.is_dir()
 
 
 def test_a_full_disk_is_rejected_before_anything_is_measured(

@@ -238,6 +238,8 @@ def test_a_task_that_comes_back_without_its_runs_is_not_tried_again(
     assert (end.num_planned, end.num_left) == (12, 12)
 
 
+@pytest.mark.advice("Start one on the first machine with `ray start")
+@pytest.mark.advice("Start each with `ray start")
 def test_a_cluster_that_cannot_make_the_tasks_is_rejected(
     ray: FakeRay, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,11 +252,16 @@ def test_a_cluster_that_cannot_make_the_tasks_is_rejected(
     ):
         connected("auto", TASKS).__enter__()
     ray.is_up = True
-    del ray.hosts[1]
+    absent = ray.hosts.pop(1)
     with pytest.raises(
         DeviceError, match=r"no machine named a100 .*ray start .*\"tfbench\": 1, \"a100\": 1"
     ):
         connected("auto", TASKS).__enter__()
+    assert absent == {"tfbench": 1, "a100": 1}
+    ray.hosts.append(absent)
+    ray.is_up = True
+    with connected("auto", TASKS):
+        pass
 
 
 def test_an_address_is_asked_before_ray_waits_for_it(ray: FakeRay) -> None:

@@ -1,5 +1,7 @@
 """Which view `tfbench ui --sweep` opens, where it is, and what is said when it cannot be."""
 
+import sys
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -128,3 +130,31 @@ def test_a_run_of_a_sweep_that_cannot_be_read_is_named_in_its_place(store: Store
     assert "LOST" in outcomes
     assert len(comparison.runs) == 6
     show_sweep(record.plan, comparison, Tracker(*store.run_ids()))
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "display", "opens", "printed", "is_opened"),
+    [
+        (True, ":0", True, "Open http://here\n", True),
+        (True, ":0", False, "Open http://here\n", False),
+        (True, "", True, "Open http://here\n", False),
+        (False, ":0", True, "http://here\n", False),
+    ],
+)
+def test_the_page_is_opened_in_a_desktop_s_browser_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_terminal: bool,
+    display: str,
+    opens: bool,
+    printed: str,
+    is_opened: bool,
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    ui._show("http://here", opens=opens)
+    assert capsys.readouterr().out == printed
+    assert opened == ["http://here"] * is_opened

@@ -55,6 +55,19 @@ def test_the_password_comes_from_the_user_s_call_or_environment(
     assert open_tracker(masked, "x", store, without)._place[0] == without
 
 
+def test_the_experiment_of_new_runs_is_that_of_mlflow_s_variable(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def choose(experiment: str | None, before: TrackingState | None = None) -> str:
+        return open_maker(store, False, None, experiment, before).state.experiment
+
+    before = TrackingState(tracking_uri=store.tracking_uri, experiment="before")
+    assert choose(None) == "tfbench"
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "theirs")
+    assert (choose(None), choose("typed")) == ("theirs", "typed")
+    assert (choose(None, before), choose("typed", before)) == ("before", "typed")
+
+
 @pytest.mark.parametrize(
     ("uri", "reason"),
     [

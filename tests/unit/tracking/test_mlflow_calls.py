@@ -63,6 +63,7 @@ def test_a_run_keeps_the_colour_that_a_user_chose(
 ) -> None:
     sent: list[Fields] = []
     monkeypatch.setattr(mlflow_tracker, "log_whole", lambda *_, **what: sent.append(what["tags"]))
+    monkeypatch.setattr(mlflow_tracker, "log_dataset", lambda *_: None)
     monkeypatch.setattr(mlflow_tracker.MlflowTracker, "_connected", lambda self: None)
     tracker = mlflow_tracker.MlflowTracker("http://127.0.0.1:1", "tfbench", Store(tmp_path))
     tags = {COLOR_TAG: color} if color else {}

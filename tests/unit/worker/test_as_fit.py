@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from builders import build_recipe, build_spec
+from following import forget_modules
 from tfbench import backends
 from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.user_arrays import splits_of_arrays
@@ -61,16 +62,6 @@ def build(
         forget_modules(file.parent)
 
 
-def forget_modules(folder: Path) -> None:
-    """Lets a file of the same name be imported again, as in a process of its own."""
-    import sys
-
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None) or ""
-        if file.startswith(str(folder)):
-            del sys.modules[name]
-
-
 def settings_of(model: Any) -> dict[str, Any]:
     return {
         "jit_compile": model.jit_compile,
@@ -99,6 +90,7 @@ def test_what_compile_was_given_is_rejected_with_advice_that_works_either_way(
     assert found[1] != value
 
 
+@pytest.mark.advice("does one step per call on backend {}. Use --set")
 def test_several_steps_a_call_are_rejected_where_keras_does_one_with_advice_that_works() -> None:
     model = build(COMPILED.format(arguments="steps_per_execution=4"), steps_per_execution=4)
     training = TrainingConfig(backend="torch", global_batch_size=8, epochs=1)

@@ -50,6 +50,15 @@ class Crossover:
         )
 
     @property
+    def undecided(self) -> tuple[int, ...]:
+        """Values at which neither is seen to be faster, nor both to be equal."""
+        return tuple(
+            value
+            for value, speedup in self.points.items()
+            if speedup.is_between_sessions or not speedup.is_decided
+        )
+
+    @property
     def first_beyond(self) -> int | None:
         """The smallest value above all that were measured at which a run failed."""
         largest = max(self.points, default=0)
@@ -129,7 +138,7 @@ def refine(crossover: Crossover, step: int) -> list[int]:
 def spread_values(low: int, high: int, step: int, num: int = 5) -> list[int]:
     """Returns about `num` multiples of a step, evenly spread on a log scale.
 
-    Both ends are among them.
+    Both ends are among them. Each is the first one times a power of two, if the last one is.
 
     Raises:
         ValueError: There are fewer than two.
@@ -140,6 +149,13 @@ def spread_values(low: int, high: int, step: int, num: int = 5) -> list[int]:
         raise ValueError(
             f"a range needs two or more multiples of {step}, from 1 on. Received: {low}..{high}."
         )
+    ratio, rest = divmod(last, first)
+    if rest == 0 and ratio.bit_count() == 1:
+        num_doublings = ratio.bit_length() - 1
+        num = min(num, num_doublings + 1)
+        if num_doublings % (num - 1) and num_doublings % (num - 2) == 0:
+            num -= 1  # for equal distances
+        return [first << round(index * num_doublings / (num - 1)) for index in range(num)]
     places = [first * (last / first) ** (index / (num - 1)) for index in range(num)]
     return sorted({_clip(_round(place, step), first, last) for place in places})
 

@@ -85,6 +85,7 @@ class RegressionCheck:
     unequal: Differences  # although it must be equal
     changed: Differences  # of the circumstances
     fail_above: float
+    require_detect: float | None = None  # a slow-down that the user wants it to see
 
     @property
     def smallest_detectable(self) -> float:
@@ -97,8 +98,19 @@ class RegressionCheck:
 
     @property
     def is_blind(self) -> bool:
-        """Whether a slow-down of 10 %, or of twice the limit, would have passed."""
-        return self.smallest_detectable > max(_BLIND, 2 * self.fail_above)
+        """Whether a slow-down would have passed that it has to see.
+
+        That is the one that the user named, else 10 %, or twice the limit if that is more.
+        """
+        required = self.require_detect
+        if required is None:
+            required = max(_BLIND, 2 * self.fail_above)
+        return self.smallest_detectable > required
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it cannot tell if there is a slow-down beyond the limit."""
+        return self.is_blind and self.judgement in ("no measurable difference", "slower")
 
     @property
     def judgement(self) -> Judgement:
@@ -159,21 +171,11 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
         )
 
 
-def require_enough(baseline: SpeedSample, num: int) -> None:
-    """Rejects to judge a single run.
-
-    Raises:
-        ComparisonError: There is one run then, or now.
-    """
-    if min(baseline.num, num) < 2:
-        when = "the baseline" if baseline.num < 2 else "the check"
-        raise ComparisonError(
-            f"{when} has one run, which does not show how much runs vary. Use --repeats 2 or more."
-        )
-
-
 def judge_regression(
-    baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAULT_FAIL_ABOVE
+    baseline: SpeedSample,
+    current: SpeedSample,
+    fail_above: float = DEFAULT_FAIL_ABOVE,
+    require_detect: float | None = None,
 ) -> RegressionCheck:
     """Says whether speeds have changed since a baseline, by the rule of `judging`.
 
@@ -181,6 +183,8 @@ def judge_regression(
         baseline: Speeds then, of two runs or more.
         current: Speeds now, likewise.
         fail_above: The share of the speed whose loss is no regression yet.
+        require_detect: The share whose loss it has to see; None: 10 %, or twice the limit if that
+            is more.
     """
     then = Runs(setup="then", speeds=baseline.samples_per_second)
     now = Runs(setup="now", speeds=current.samples_per_second)
@@ -191,6 +195,7 @@ def judge_regression(
         unequal=find_differences(baseline.equals, current.equals),
         changed=find_differences(*settle_records(baseline.circumstances, current.circumstances)),
         fail_above=fail_above,
+        require_detect=require_detect,
     )
 
 

@@ -25,6 +25,11 @@ class Phase:
     low: float | None = None  # None: of a single round
     high: float | None = None
 
+    @property
+    def half_width(self) -> float | None:
+        """Half of the interval."""
+        return None if self.high is None else self.high - self.seconds
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
@@ -102,6 +107,12 @@ class StepPart(NamedTuple):
     share: float
     layer: str | None = None
     kind: str | None = None
+    half_width: float | None = None  # of its 95 % interval; None: not known
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it is longer than the measurement's error."""
+        return self.half_width is None or self.seconds > self.half_width
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,15 +161,20 @@ class StepProfile:
         return max(self._list_parts(), key=lambda part: part.seconds)
 
     def _list_parts(self) -> Iterator[StepPart]:
-        def part(name: str, seconds: float, *of_layer: str) -> StepPart:
-            return StepPart(name, seconds, seconds / self.full_seconds, *of_layer)
+        def part(name: str, seconds: float, layer: LayerTime | None = None) -> StepPart:
+            found = StepPart(name, seconds, seconds / self.full_seconds)
+            return found._replace(layer=layer.name, kind=layer.kind) if layer else found
 
         checked = [check.phase for check in self.checks]
         for phase in self.phases:
             if phase.name not in checked:
-                yield part(phase.name, phase.seconds)
+                found = part(phase.name, phase.seconds)
+                yield found._replace(half_width=phase.half_width)
         # It holds a step up for no longer than it takes for a batch with all cores to itself.
-        yield part(PIPELINE, min(-self.difference_seconds, self.pipeline_seconds or 0.0))
+        waiting = part(PIPELINE, min(-self.difference_seconds, self.pipeline_seconds or 0.0))
+        if waiting.seconds == -self.difference_seconds:
+            waiting = waiting._replace(half_width=self.difference_half_width)
+        yield waiting
         for check in self.checks:
             yield part(f"{HOST_OVERHEAD} of {check.phase}", check.overhead_seconds)
             yield part(f"{UNNAMED} of {check.phase}", check.unnamed_seconds or 0.0)
@@ -167,5 +183,5 @@ class StepProfile:
         yield part("optimizer", self.optimizer_seconds or 0.0)
         for layer in self.layers:
             name = layer.name
-            yield part(f"forward of {name}", layer.forward.seconds, name, layer.kind)
-            yield part(f"backward of {name}", layer.backward.seconds, name, layer.kind)
+            yield part(f"forward of {name}", layer.forward.seconds, layer)
+            yield part(f"backward of {name}", layer.backward.seconds, layer)

@@ -40,6 +40,8 @@ BESIDE_WORKLOAD = (
     "training.seed",
     "training.steps_per_execution",
     "training.data_on_device",
+    "training.prefetched_batches",
+    "training.parallel_batches",
     "training.backend",
     "training.compiler",
     "training.deterministic",

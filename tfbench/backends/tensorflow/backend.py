@@ -47,7 +47,7 @@ class TensorFlow(Backend):
     build_training_dataset = staticmethod(input_pipeline.build_training_dataset)
     build_validation_dataset = staticmethod(input_pipeline.build_validation_dataset)
     count_ahead = staticmethod(input_pipeline.count_ahead)
-    prefetch_capacity = (input_pipeline.PREFETCHED_BATCHES, input_pipeline.PARALLEL_BATCHES)
+    prefetch_capacity = staticmethod(input_pipeline.prefetch_capacity)
     compile_draws = staticmethod(input_pipeline.compile_draws)
     broken_samples_named = staticmethod(input_pipeline.broken_samples_named)
     require_resident = staticmethod(resident.require_resident)

@@ -17,11 +17,12 @@ from tfbench.datasets.sources import order
 from tfbench.datasets.sources.order import crop_view
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
+from tfbench.recipe.backend_support import PREFETCHED_BATCHES
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.placement import WHOLE, BatchPart
 
-PARALLEL_BATCHES = 2  # batches in the making at a time
-PREFETCHED_BATCHES = 4  # batches waiting to be used
+_PARALLEL_BATCHES = 2  # in the making at a time, unless a batch is light
 # Of a batch as float32, at most, for one thread to make batches one after another: below it, waking
 # others for every operation takes more processor time than the work (batches of 32 x 784: three
 # times as much), above it less.
@@ -33,14 +34,26 @@ _BROKEN = "<broken sample>"
 _END = "</broken sample>"
 
 
-def count_ahead(splits: Splits, global_batch_size: int) -> int:
+def prefetch_capacity(training: TrainingConfig) -> tuple[int, int]:
+    """Returns how many batches of any data are ready, and in the making, at most."""
+    num_parallel = _PARALLEL_BATCHES
+    if training.parallel_batches is not None:
+        num_parallel = training.parallel_batches or len(os.sched_getaffinity(0))
+    return training.prefetched_batches, num_parallel
+
+
+def count_ahead(splits: Splits, training: TrainingConfig) -> int:
     """Returns how many training batches are ready, at most, after a pause.
 
     In a pause, nothing takes a batch from the pipeline for a while.
     """
-    if _is_light(splits.train, splits.spec, global_batch_size):
-        return PREFETCHED_BATCHES
-    return PREFETCHED_BATCHES + PARALLEL_BATCHES
+    num_prefetched, num_parallel = prefetch_capacity(training)
+    if training.parallel_batches is None:
+        batch_size = training.global_batch_size
+        num_parallel = _choose_parallel(splits.train, splits.spec, batch_size)
+    if num_parallel == 1:  # made by the thread that keeps them ready
+        return num_prefetched
+    return num_prefetched + num_parallel
 
 
 def build_training_dataset(
@@ -50,6 +63,8 @@ def build_training_dataset(
     seed: int,
     first_step: int = 0,
     part: BatchPart = WHOLE,
+    num_prefetched: int = PREFETCHED_BATCHES,
+    num_parallel: int | None = None,
 ) -> tf.data.Dataset:
     """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
 
@@ -63,6 +78,8 @@ def build_training_dataset(
         seed: Of the order, the crops and the mirrors.
         first_step: Steps already done: the stream begins with the batch that would come next.
         part: Of each batch, that this worker is fed with; the rest is neither gathered nor decoded.
+        num_prefetched: Batches that are kept ready.
+        num_parallel: Batches in the making at a time; 0: tf.data decides; None: by their work.
 
     Returns:
         Batches (inputs, targets): float32 or integers (batch, *input_shape), and (batch,
@@ -79,7 +96,7 @@ def build_training_dataset(
     if split.read is None:
         fetch = gather_from(split)
     else:
-        samples = _decode(split, spec, batches.unbatch())
+        samples = _decode(split, spec, batches.unbatch(), num_parallel)
         batches = samples.batch(part.size_of(global_batch_size), drop_remainder=True)
         fetch = tuple
 
@@ -88,8 +105,10 @@ def build_training_dataset(
         crop = functools.partial(crop_at_random, spec=spec, seed=seed, step=step, part=part)
         return finish(inputs, splits, crop), *others
 
-    is_light = _is_light(split, spec, global_batch_size)
-    return ahead(_map(batches.enumerate(first_step), prepare, is_light=is_light))
+    if num_parallel is None:
+        num_parallel = _choose_parallel(split, spec, global_batch_size)
+    made = _map(batches.enumerate(first_step), prepare, num_parallel)
+    return ahead(made, num_prefetched, is_tuned=num_parallel == 0)
 
 
 def build_orders(
@@ -162,8 +181,8 @@ def build_validation_dataset(
         inputs, *others = fetch(batch)
         return finish(inputs, splits, lambda images: crop_view(images, spec, view)), *others
 
-    is_light = _is_light(chosen, spec, batch_size)
-    return ahead(_map(batches.enumerate(), prepare, is_light=is_light))
+    num_parallel = _choose_parallel(chosen, spec, batch_size)
+    return ahead(_map(batches.enumerate(), prepare, num_parallel))
 
 
 def compile_draws(batches: tf.data.Dataset) -> Callable[[int], None]:
@@ -203,8 +222,13 @@ def broken_samples_named(source: str) -> Iterator[None]:
         raise
 
 
-def _decode(split: Split, spec: DatasetSpec, samples: tf.data.Dataset) -> tf.data.Dataset:
+def _decode(
+    split: Split, spec: DatasetSpec, samples: tf.data.Dataset, num_parallel: int | None = None
+) -> tf.data.Dataset:
     """Reads samples one by one, several at a time: stored inputs and targets."""
+    num_calls = len(os.sched_getaffinity(0))
+    if num_parallel is not None:
+        num_calls = num_parallel or tf.data.AUTOTUNE
     gather = gather_from(split)
     read = split.read
 
@@ -220,26 +244,30 @@ def _decode(split: Split, spec: DatasetSpec, samples: tf.data.Dataset) -> tf.dat
         sample = tf.numpy_function(call, [row], tf.as_dtype(spec.input_dtype), stateful=False)
         return tf.ensure_shape(sample, spec.stored_shape or spec.input_shape), *others
 
-    return samples.map(_unconverted(decode), num_parallel_calls=len(os.sched_getaffinity(0)))
+    return samples.map(_unconverted(decode), num_parallel_calls=num_calls)
 
 
-def _is_light(split: Split, spec: DatasetSpec, batch_size: int) -> bool:
-    """Says whether a batch takes so little work that several threads would cost more than one."""
+def _choose_parallel(split: Split, spec: DatasetSpec, batch_size: int) -> int:
+    """Returns how many batches to make at a time.
+
+    One where a batch takes so little work that several threads would cost more.
+    """
     if split.read or spec.stored_shape or spec.mirrors:
-        return False
+        return _PARALLEL_BATCHES
     if spec.is_structured:
         sample_bytes = split.nbytes // split.num_rows
     else:
         sample_bytes = 4 * math.prod(spec.input_shape)
-    return batch_size * sample_bytes <= LIGHT_BYTES
+    return 1 if batch_size * sample_bytes <= LIGHT_BYTES else _PARALLEL_BATCHES
 
 
 def _map(
-    dataset: tf.data.Dataset, function: Callable[..., Any], *, is_light: bool
+    dataset: tf.data.Dataset, function: Callable[..., Any], num_parallel: int
 ) -> tf.data.Dataset:
-    if is_light:
+    if num_parallel == 1:
         return _map_inline(dataset, function)
-    return dataset.map(_unconverted(function), num_parallel_calls=PARALLEL_BATCHES)
+    num_calls = num_parallel or tf.data.AUTOTUNE
+    return dataset.map(_unconverted(function), num_parallel_calls=num_calls)
 
 
 def _map_inline(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
@@ -251,14 +279,16 @@ def _map_inline(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.da
     return map_op._MapDataset(dataset, _unconverted(function), use_inter_op_parallelism=False)
 
 
-def ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
+def ahead(
+    batches: tf.data.Dataset, num: int = PREFETCHED_BATCHES, *, is_tuned: bool = False
+) -> tf.data.Dataset:
     """Lets a few batches be made ahead of their use."""
     options = tf.data.Options()
     # With autotuning on, dropping an iterator waits for the tuning thread's next round, for seconds
     # at times; Keras drops one after each validation. Fixed numbers also keep the pipeline equal in
     # all setups.
-    options.autotune.enabled = False
-    return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
+    options.autotune.enabled = is_tuned
+    return batches.prefetch(num).with_options(options)
 
 
 def finish(images: Any, splits: Splits, crop: Transform = lambda images: images) -> Any:

@@ -28,6 +28,9 @@ def check_sections(
         warnings: What disturbed the runs.
     """
     detectable = format_share(check.smallest_detectable)
+    limits = f"limit {100 * check.fail_above:g} %"
+    if check.require_detect is not None:
+        limits += f", required {100 * check.require_detect:g} %"
     unequal = _describe(check.unequal)
     pairs = {
         "Check": (
@@ -35,7 +38,7 @@ def check_sections(
         ),
         "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
-        "Detects": f"slow-downs of {detectable} or more (limit {100 * check.fail_above:g} %)",
+        "Detects": f"slow-downs of {detectable} or more ({limits})",
         "Unequal": f"{unequal} (allowed by --allow-unequal)" if unequal else "",
         "Changed": _describe(check.changed),
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
@@ -55,23 +58,30 @@ def _facts_and_warnings(
 def judgement_sentence(check: RegressionCheck, num_failed: int = 0) -> str:
     """Returns, for example, "FAILED: regression, 0.91x [0.90, 0.92] of the baseline's speed".
 
-    Where even a large slow-down would have passed, it says so instead of "no measurable
-    difference". A check of which a run failed has not passed.
+    Where even a large slow-down would have passed, it says "could not tell". That is a failure if
+    the user named a slow-down that has to be seen. A check of which a run failed has not passed.
     """
     change = f"{describe_ratio(check.speedup)} of the baseline's speed"
+    finding: str = check.judgement
+    limit = f"{100 * check.fail_above:g} %"
+    if check.judgement == "slower" and check.is_undecided:
+        finding = f"slower, but could not tell whether by more than {limit}"
+    elif check.judgement == "slower":
+        finding = f"slower, but not measurably by more than {limit}"
+    elif check.is_undecided:
+        finding = "could not tell"
+    finding += f", {change}"
+    if check.is_undecided:
+        finding += f". Try --repeats {2 * check.current.num}, also for the baseline."
     if check.judgement == "regression":
-        return f"FAILED: regression, {change}"
-    passed = f"FAILED: {count(num_failed, 'run')} failed. The others" if num_failed else "PASSED"
-    if check.is_blind and check.judgement in ("no measurable difference", "slower"):
-        link = "" if num_failed else ", but"
-        return (
-            f"{passed}{link} inconclusive: {change}. Try --repeats {2 * check.current.num}, also"
-            " for the baseline."
-        )
-    limit = ""
-    if check.judgement == "slower":
-        limit = f", but not measurably by more than {100 * check.fail_above:g} %"
-    return f"{passed}: {check.judgement}{limit}, {change}"
+        return f"FAILED: {finding}"
+    if num_failed:
+        return f"FAILED: {count(num_failed, 'run')} failed. The others: {finding}"
+    if not check.is_undecided:
+        return f"PASSED: {finding}"
+    if check.require_detect is None:
+        return f"UNDECIDED: {finding}"
+    return f"FAILED: {finding}"
 
 
 def baseline_sections(sample: SpeedSample, path: Path, warnings: Sequence[str]) -> list[Section]:

@@ -25,7 +25,7 @@ from tfbench.report.comparison.speeds import short_key
 from tfbench.report.document import to_document
 from tfbench.report.formats import format_guess
 from tfbench.report.table import Section, facts, text
-from tfbench.wording import command_line, count
+from tfbench.wording import command_line, count, join_words
 
 _ONE_SETUP = (
     "There is only one setup, so nothing is compared. Give --setup once for each strategy, device"
@@ -153,18 +153,42 @@ def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
 
 
 def crossover_sentences(crossover: Crossover) -> list[str]:
-    """Returns where one setup overtakes the other, or that none is seen to.
+    """Returns where one setup overtakes the other, or that none is seen to, and what is open.
 
     Nothing where no runs are compared.
     """
+    if not crossover.points:
+        return []
     short = short_key(crossover.key)
     setups = name_setups(crossover.setups)
     sentences = [_describe_crossing(crossing, short, setups) for crossing in crossover.crossings]
-    if not sentences and crossover.points:
+    if not sentences:
         low = min(crossover.points)
         high = max(crossover.points)
         sentences.append(f"No crossover found from {short} {low:,} to {high:,}.")
+    if place := _describe_undecided(crossover):
+        sentences.append(f"Not decided {place}.")
     return sentences
+
+
+def _describe_undecided(crossover: Crossover) -> str:
+    """Returns where no setup is seen to be faster, outside of the crossings; "" of nowhere."""
+    undecided = []
+    for value in crossover.undecided:
+        if not any(crossing.low < value < crossing.high for crossing in crossover.crossings):
+            undecided.append(value)
+    if not undecided:
+        return ""
+    decided = [value for value in crossover.points if value not in crossover.undecided]
+    short = short_key(crossover.key)
+    if not decided:
+        return "at any of them"
+    if min(undecided) > max(decided):
+        return f"above {short} {max(decided):,}"
+    if max(undecided) < min(decided):
+        return f"below {short} {min(decided):,}"
+    values = [f"{value:,}" for value in undecided]
+    return f"at {short} {join_words(values)}"
 
 
 def crossover_document(

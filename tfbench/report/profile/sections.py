@@ -94,7 +94,7 @@ def _phases(result: RunResult, step: StepProfile, show: Show) -> Section:
         row: Row = {
             "name": phase.name,
             "seconds": phase.seconds,
-            "half": None if phase.high is None else phase.high - phase.seconds,
+            "half": phase.half_width,
             "share": phase.share,
             "bar": "#" * length,
         }

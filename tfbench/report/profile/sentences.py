@@ -27,13 +27,15 @@ _MIN_SHARE = 0.03  # of a step, that a difference must be to matter
 _STANDS_OUT = 0.1  # of a step, that a part must be to be called its bottleneck
 # times the longest part, from which all layers of a kind are the bottleneck together
 _OUTWEIGHS = 2
+_LONGER_SECONDS = 60  # of a profile whose figures are uncertain
 _PAID_BY_CALLS = ("dispatch", KERAS_LOOP, HOST_OVERHEAD)
 
 
 def describe_bottleneck(step: StepProfile) -> str:
     """Returns the sentence that names the largest part of a step.
 
-    It names none where the phases are far from adding up to the step.
+    It names none where the phases are far from adding up to the step, or where that part is within
+    the measurement's error.
     """
     is_off = abs(step.difference_seconds) > _MAX_UNCLEAR * step.full_seconds
     if is_off and not _is_of_pipeline(step):
@@ -41,6 +43,13 @@ def describe_bottleneck(step: StepProfile) -> str:
         return f"Bottleneck: not clear, the phases add up to {added} of a step."
     longest = step.bottleneck
     kind, seconds = _find_longest_kind(step)
+    if not longest.is_clear and seconds <= longest.seconds:
+        half_width = format_time(longest.half_width or 0.0, 3)
+        return (
+            f"Bottleneck: not clear. The longest part, {longest.name}, takes"
+            f" {format_time(longest.seconds, 3)} ± {half_width} of"
+            f" {format_time(step.full_seconds, 3)}."
+        )
     name = f"{longest.name} ({longest.kind})" if longest.layer else longest.name
     size = (
         f"{format_time(longest.seconds, 3)} of {format_time(step.full_seconds, 3)}"
@@ -59,10 +68,10 @@ def describe_bottleneck(step: StepProfile) -> str:
 def next_command(result: RunResult) -> list[str]:
     """Returns a command that tests a remedy for the bottleneck or looks into it."""
     step = summarize_profile(result)
-    if step is None:
-        return []
-    recipe = result.request.recipe
     request = result.request
+    if step is None or request.profile is None:
+        return []
+    recipe = request.recipe
     words = words_of_recipe(
         recipe.name,
         to_tables(recipe),
@@ -71,6 +80,9 @@ def next_command(result: RunResult) -> list[str]:
         data_dir=request.data_dir,
         allows_code=request.allows_code,
     )
+    if not step.bottleneck.is_clear:
+        seconds = max(_LONGER_SECONDS, 3 * round(request.profile.seconds))
+        return ["profile", *words, "--seconds", str(seconds)]
     cause = step.bottleneck.name.partition(" of ")[0]
     backend = recipe.training.backend
     if cause in _PAID_BY_CALLS and backend == "tensorflow":  # the others have one step per call
@@ -102,7 +114,7 @@ def _check_step(step: StepProfile) -> Iterator[str]:
         text += f" The input pipeline alone takes {pipeline} per batch."
     if step.difference_seconds > 0 and step.on_device:
         text += " Calls of phases wait for the GPU each, and steps of fit do not."
-    yield f"{text} Measure for longer (--seconds 60) on a quiet machine."
+    yield f"{text} Measure for longer (--seconds {_LONGER_SECONDS}) on a quiet machine."
 
 
 def _check_layers(step: StepProfile) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A run as plots: loss and accuracy by epoch; and the accuracy of several runs by time."""
+"""A run as plots: loss and accuracy by epoch; and several runs by time."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -8,6 +8,7 @@ from tfbench.report.plot import Panel, Plot, PlotLine, Point
 
 # highest to lowest loss from which a linear axis would flatten the end of the curve
 _LOG_FROM_RATIO = 30
+_TIME_LABEL = "time since the start of training (s)"
 
 
 def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
@@ -102,37 +103,53 @@ def _subject(result: RunResult) -> str:
     return text
 
 
-class AccuracyCurve(NamedTuple):
-    """Validation accuracy of a run: seconds since the start of training, and the accuracy."""
+class TimeCurve(NamedTuple):
+    """What a run had reached at times, in seconds since the start of training."""
 
     configuration: str
     setup: str
-    points: tuple[tuple[float, float], ...]
+    accuracy: tuple[tuple[float, float], ...]  # of the validation
+    samples: tuple[tuple[float, float], ...]  # trained with so far
 
 
-def accuracy_by_time(curves: Sequence[AccuracyCurve], title: str) -> Plot | None:
-    """Returns a panel for each configuration, with a line for each setup; None without a point.
+def plots_by_time(curves: Sequence[TimeCurve], title: str) -> tuple[Plot, ...]:
+    """Returns samples and accuracy by time, as far as there are any.
+
+    Each has a panel for each configuration, with a line for each setup.
 
     Args:
         curves: Of the runs.
         title: What the runs are of.
     """
+    plots = (
+        Plot(
+            name="samples_by_time.png",
+            title=f"Samples trained with by time\n{title}",
+            x_label=_TIME_LABEL,
+            y_label="samples",
+            panels=_panels_by_time(curves, "samples"),
+            scale="from zero",
+        ),
+        Plot(
+            name="accuracy_by_time.png",
+            title=f"Accuracy by time\n{title}",
+            x_label=_TIME_LABEL,
+            y_label="validation accuracy",
+            panels=_panels_by_time(curves, "accuracy"),
+        ),
+    )
+    return tuple(plot for plot in plots if plot.panels)
+
+
+def _panels_by_time(curves: Sequence[TimeCurve], figure: str) -> tuple[Panel, ...]:
     setups = dict.fromkeys(curve.setup for curve in curves)
     panels = []
-    for configuration in dict.fromkeys(curve.configuration for curve in curves if curve.points):
-        points = {
-            curve.setup: [Point(*point) for point in curve.points]
-            for curve in curves
-            if curve.configuration == configuration
-        }
-        series = [PlotLine(setup, tuple(points.get(setup, ()))) for setup in setups]
-        panels.append(Panel(configuration, tuple(series)))
-    if not panels:
-        return None
-    return Plot(
-        name="accuracy_by_time.png",
-        title=f"Accuracy by time\n{title}",
-        x_label="time since the start of training (s)",
-        y_label="validation accuracy",
-        panels=tuple(panels),
-    )
+    for configuration in dict.fromkeys(curve.configuration for curve in curves):
+        points: dict[str, tuple[Point, ...]] = dict.fromkeys(setups, ())
+        for curve in curves:
+            if curve.configuration == configuration:
+                points[curve.setup] = tuple(Point(*point) for point in getattr(curve, figure))
+        if any(points.values()):
+            lines = [PlotLine(setup, found) for setup, found in points.items()]
+            panels.append(Panel(configuration, tuple(lines)))
+    return tuple(panels)
