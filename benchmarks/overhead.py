@@ -63,14 +63,30 @@ DEVICE = "cpu:0"
 TENSORFLOW = "tensorflow"
 
 
-def fit_own(name: str, epochs: int = ENDLESS) -> None:
-    """Trains a network of a file's with its own batches, as a script does."""
+def fit_own(name: str, epochs: int = ENDLESS, *, has_batches: bool = True) -> None:
+    """Trains a network of a file's with its own batches, as a script does.
+
+    Of arrays, the script makes batches by `tf.data`, or leaves them to `fit`.
+    """
     import keras
+    import tensorflow as tf
 
     keras.utils.set_random_seed(0)
     module = runpy.run_path(name.rpartition(":")[0])
     model = module["build_model"]()
-    model.fit(module["load_data"](), epochs=epochs, callbacks=[epoch_ends()], verbose=0)
+    data = module["load_data"]()
+    arguments = {"x": data}
+    if isinstance(data, tuple):
+        batch_size = module["BATCH_SIZE"]
+        (inputs, targets), validation = data
+        arguments = {"x": inputs, "y": targets, "validation_data": validation}
+        arguments |= {"batch_size": batch_size, "validation_batch_size": batch_size}
+        if has_batches:
+            samples = tf.data.Dataset.from_tensor_slices((inputs, targets)).shuffle(len(inputs))
+            batches = samples.batch(batch_size).prefetch(tf.data.AUTOTUNE)
+            held_out = tf.data.Dataset.from_tensor_slices(validation).batch(batch_size)
+            arguments = {"x": batches, "validation_data": held_out, "shuffle": False}
+    model.fit(**arguments, epochs=epochs, callbacks=[epoch_ends()], verbose=0)
 
 
 def epoch_ends() -> Any:

@@ -161,8 +161,11 @@ def _named(title: str, kind: registry.Kind) -> Iterator[str]:
     yield f"# {title}"
     yield ""
     yield f"What `[{section}]` takes besides its `name`."
-    for name, summary in registry.list_names(kind).items():
-        table = _describe(registry.load(kind, name).Config)
+    names = registry.list_names(kind)
+    if kind == "datasets":
+        names["tfds:fashion_mnist"] = "Or any other data set of tensorflow-datasets."
+    for name, summary in names.items():
+        table = _describe(registry.find_config(kind, name))
         yield from ("", f"## {name}", "", summary, "", table["description"], "")
         if table["properties"]:
             yield from _rows_and_inner(section, table, depth=2)
@@ -186,7 +189,7 @@ class _Generator(GenerateJsonSchema):
         return written
 
 
-def _describe(cls: type) -> dict[str, Any]:
+def _describe(cls: type[Any] | None) -> dict[str, Any]:
     """Returns the schema of a class, with those of the classes within it in their places."""
     adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(cls)
     written = adapter.json_schema(schema_generator=_Generator)

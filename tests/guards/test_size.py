@@ -14,23 +14,23 @@ SLACK = 1.03  # times the budget: a fix with its test needs no edit here
 # Who makes a room smaller lowers its budget; who adds a feature may raise it, and says why in the
 # commit message. `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "benchmarks": 22800,
-    "tests": 163000,
+    "benchmarks": 24100,
+    "tests": 168300,
     "tfbench": 3690,
-    "tfbench/analysis": 24900,
+    "tfbench/analysis": 25950,
     "tfbench/backends": 14765,
     "tfbench/cli": 10160,
-    "tfbench/datasets": 10200,
+    "tfbench/datasets": 11200,
     "tfbench/machine": 3900,
     "tfbench/models": 9800,
-    "tfbench/recipe": 6000,
+    "tfbench/recipe": 6230,
     "tfbench/records": 6400,
-    "tfbench/report": 21460,
-    "tfbench/runs": 11460,
+    "tfbench/report": 22150,
+    "tfbench/runs": 11900,
     "tfbench/store": 2735,
     "tfbench/sweeps": 10100,
     "tfbench/tracking": 7330,
-    "tfbench/worker": 15500,
+    "tfbench/worker": 16080,
 }
 _NO_CODE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 

@@ -349,7 +349,7 @@ SCENARIOS = [
         "exclude each other. Leave --toml",
         then="not built within",
     ),
-    Scenario("run data.py:build_model --data synthetic", "knows its shapes and sizes. Received"),
+    Scenario("run data.py:build_model --data synthetic", "tells its shapes and sizes. Received"),
     Scenario("run jit.py:build_model", "Say which counts", ready),
     Scenario("run auto.py:build_model", "while it trains. Use", ready, {"N": "4"}),
     Scenario("run low.py:build_model", "Use --set training.precision=", ready),

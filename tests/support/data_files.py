@@ -30,13 +30,15 @@ def write_idx(
             )
 
 
-def write_tfds(folder: Path, samples: Samples) -> None:
-    """Writes them as tensorflow-datasets prepares a data set "tiny"."""
+def write_tfds(
+    folder: Path, samples: Samples, name: str = "tiny", input_feature: Any = None
+) -> None:
+    """Writes them as tensorflow-datasets prepares a data set of images, or of another feature."""
     tensorflow_datasets.disable_progress_bar()
     features = tensorflow_datasets.features
-    image = features.Image(shape=samples["train"][0].shape[1:])
+    image = input_feature or features.Image(shape=samples["train"][0].shape[1:])
     tensorflow_datasets.dataset_builders.store_as_tfds_dataset(
-        "tiny",
+        name,
         "1.0.0",
         features=features.FeaturesDict(
             {"image": image, "label": features.ClassLabel(num_classes=10)}

@@ -32,9 +32,11 @@ from tfbench.machine import children, devices
 from tfbench.machine.devices import Framework
 from tfbench.recipe.files import list_recipes, load_recipe
 from tfbench.recipe.tables import list_meanings, parse_override
+from tfbench.recipe.tfds_options import Options
 from tfbench.records.machine import Gpu
 from tfbench.records.run import RunRequest
 from tfbench.runs import launch, session
+from tfbench.schema import meanings_of
 from tfbench.store.store import Store
 from tfbench.sweeps import plan
 from tfbench.worker import prepared
@@ -201,6 +203,7 @@ def known_keys() -> set[str]:
     keys = {"model.name", "model.file", "model.compiled", "dataset.name"}
     for path in list_recipes().values():
         keys.update(list_meanings(load_recipe(path)))
+    keys.update(f"dataset.{key}" for key in meanings_of(Options))
     return keys
 
 

@@ -70,6 +70,7 @@ def describe_environment(**framework: Any) -> Environment:
         tfbench=__version__,
         keras=importlib.metadata.version("keras"),
         numpy=importlib.metadata.version("numpy"),
+        opencv=find_version("opencv-python-headless"),
         mlflow=find_version("mlflow"),
         load_average=os.getloadavg()[0],
         cpu_quota_cores=read_quota_cores(),

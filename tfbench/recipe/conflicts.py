@@ -7,7 +7,7 @@ from tfbench.recipe.sections import REGRESSION_LOSSES, Recipe, TrainingConfig
 from tfbench.wording import shorten
 
 _NO_SYNTHETIC = (
-    "dataset.data: cannot be synthetic, since only the code of {} knows its shapes and sizes."
+    "dataset.data: cannot be synthetic, since only loading {} tells its shapes and sizes."
     " Received: 'synthetic'. Use --data real."
 )
 

@@ -2,20 +2,23 @@
 
 A name with a colon, "my_package.nets:build_model" or "nets.py:build_model", is a function outside
 of tfbench: `user_code` calls it, in the measuring process alone. Nothing here imports such code.
+"tfds:fashion_mnist" is a data set of tensorflow-datasets, which also only that process knows.
 """
 
 import ast
 import functools
 import importlib
 import keyword
+import re
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 from tfbench.errors import UnknownNameError, did_you_mean
 from tfbench.wording import shorten
 
 Kind = Literal["models", "datasets"]
+TFDS = "tfds:"
 _SINGULAR = {"models": "model", "datasets": "data set"}
 CODE_NOT_ALLOWED = (
     "is code from outside of tfbench, which can do whatever you can. If you trust it, allow it with"
@@ -45,6 +48,33 @@ def load(kind: Kind, name: str) -> ModuleType:
             f" {', '.join(names)}."
         )
     return importlib.import_module(f"tfbench.{kind}.{name}")
+
+
+def find_config(kind: Kind, name: str) -> type[Any] | None:
+    """Returns the class of the options that a model or data set takes; None: those of code.
+
+    Raises:
+        UnknownNameError: With the nearest known name, or the form of a name.
+    """
+    if kind == "datasets" and name.startswith(TFDS):
+        if not find_tfds_name(name):
+            raise UnknownNameError(
+                'must be written as "tfds:name", "tfds:name/config" or "tfds:name:1.0.0".'
+                f" Received: {shorten(repr(name))}."
+            )
+        from tfbench.recipe.tfds_options import Options  # not for a list of names
+
+        return Options
+    if is_code(name):
+        return None
+    config: type[Any] = load(kind, name).Config
+    return config
+
+
+def find_tfds_name(name: str) -> str | None:
+    """Returns the name of a data set in tensorflow-datasets; None: it is no such data set."""
+    found = re.fullmatch(rf"{TFDS}(\w+(?:/[\w.-]+)?(?::\d+\.\d+\.\d+)?)", name)
+    return found[1] if found else None
 
 
 def is_code(name: object) -> bool:

@@ -278,6 +278,8 @@ class MeasurementConfig:
 
     The first one compiles, the next ones use batches made meanwhile.
     """
+    warmup_seconds: PositiveNumber = 10.0
+    """The warm-up ends sooner if its steps after the first have taken this long."""
     steps: Count | None = None
     """Stop after this many steps beyond the warm-up."""
     seconds: PositiveNumber | None = None

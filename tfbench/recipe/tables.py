@@ -127,15 +127,18 @@ def to_tables(recipe: Recipe) -> Table:
 
 def list_meanings(recipe: Recipe) -> dict[str, str]:
     """Returns what the keys of a recipe mean, by their dotted names."""
-    classes = [("", RecipeFile), ("training.optimizer.", type(recipe.training.optimizer))]
+    classes: list[tuple[str, type[Any] | None]] = [
+        ("", RecipeFile),
+        ("training.optimizer.", type(recipe.training.optimizer)),
+    ]
     for field in dataclasses.fields(recipe):
         classes.append((f"{field.name}.", type(getattr(recipe, field.name))))
-    if not registry.is_code(recipe.model.name):
-        classes.append(("model.", registry.load("models", recipe.model.name).Config))
-    if not registry.is_code(recipe.dataset.name):
-        classes.append(("dataset.", registry.load("datasets", recipe.dataset.name).Config))
+    classes.append(("model.", registry.find_config("models", recipe.model.name)))
+    classes.append(("dataset.", registry.find_config("datasets", recipe.dataset.name)))
     meanings = {}
     for path, cls in classes:
+        if cls is None:  # of the user's code
+            continue
         for key, text in meanings_of(cls).items():
             meanings[f"{path}{key}"] = text
     return meanings
@@ -149,7 +152,9 @@ def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
     """
     if allows_code:
         return
-    names = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
+    names = {"model.name": recipe.model.name}
+    if not registry.find_tfds_name(recipe.dataset.name):
+        names["dataset.name"] = recipe.dataset.name
     problems = [
         f"{key}: {shorten(name)} {registry.CODE_NOT_ALLOWED}"
         for key, name in names.items()

@@ -44,10 +44,11 @@ def read_options(kind: registry.Kind, section: str) -> Callable[[Any], Any]:
         if not isinstance(name, str):
             return parts
         try:
-            if registry.is_code(name):
+            config_class = registry.find_config(kind, name)
+            if config_class is None:
                 problems = list(_find_code_problems(name, options, section))
             else:
-                config, problems = find_problems(registry.load(kind, name).Config, options, section)
+                config, problems = find_problems(config_class, options, section)
                 options = to_plain(config)
         except UnknownNameError as error:
             problems = [f"{section}.name: {error}"]

@@ -38,6 +38,7 @@ KINDS: dict[str, Fields] = {
         "dataset": DatasetSummary,
         "model": ModelSummary,
         "steps_per_epoch": NaturalNumber | None,
+        "step_guess": float | None,
     },
     # Sizes of a network that its first step built; those of "ready" may lack some.
     "built": {"model": ModelSummary},

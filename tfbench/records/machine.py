@@ -38,6 +38,7 @@ class Environment:
     tfbench: str
     keras: str
     numpy: str
+    opencv: str | None = None  # which reads images; None: not installed, or not recorded
     git_commit: str | None  # of the working tree that tfbench was started in
     git_dirty: bool | None
     load_average: float | None  # one minute, before training

@@ -262,6 +262,7 @@ class RunResult:
     dataset: DatasetSummary | None = None
     model: ModelSummary | None = None
     steps_per_epoch: int | None = None
+    step_guess: float | None = None  # seconds of a step, before the first; None: it is soon over
     spans: tuple[StepSpan, ...] = ()
     epochs: tuple[EpochRecord, ...] = ()  # those of the run that it goes on from come first
     evaluations: tuple[Evaluation, ...] = ()

@@ -343,13 +343,13 @@ def _level(place: int, low: int, high: int) -> int:
 
 
 def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:
-    """Returns the keys that a user's function and its replacement both take."""
+    """Returns the keys that a user's function, or a set of tfds, and its replacement both take."""
     keys = set[str]()
     for kind in ("model", "dataset"):
-        table = tables[kind]
-        replacement = values.get(f"{kind}.name")
-        if registry.is_code(table.get("name")) and registry.is_code(replacement):
-            keys.update(f"{kind}.{key}" for key in table)
+        names = (tables[kind].get("name"), values.get(f"{kind}.name"))
+        is_mixed = len({str(name).startswith(registry.TFDS) for name in names}) > 1
+        if all(map(registry.is_code, names)) and not is_mixed:
+            keys.update(f"{kind}.{key}" for key in tables[kind])
     return keys
 
 

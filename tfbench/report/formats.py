@@ -60,17 +60,32 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
     return f"{value:.{digits}g} P{unit}"
 
 
+def format_rate(steps_per_second: float) -> str:
+    """Returns a speed as "12.3 steps/s", or as "1.5 s a step" of long ones."""
+    if steps_per_second < 1:
+        return f"{format_time(1 / steps_per_second, 3)} a step"
+    return f"{steps_per_second:.1f} steps/s"
+
+
+_DAY = 24 * 3600.0  # seconds
+_DAYS = 2  # from which on hours do not matter
+
+
 def format_clock(seconds: float | None) -> str:
-    """Returns a time left as "0:07", "12:34" or "1:02:03"; "-:--" where it is not known yet."""
+    """Returns a time left as "0:07", "1:02:03" or "3 days"; "-:--" where it is not known yet."""
     if seconds is None:
         return "-:--"
+    if seconds >= _DAYS * _DAY:
+        return f"{seconds / _DAY:,.0f} days"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def format_guess(seconds: float) -> str:
-    """Returns a time that nobody knows well: "45 s", "21 min", "2 h 10 min"."""
+    """Returns a time that nobody knows well: "45 s", "21 min", "2 h 10 min", "3 days"."""
+    if seconds >= _DAYS * _DAY:
+        return f"{seconds / _DAY:,.0f} days"
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
     hours, minutes = divmod(round(seconds / 60), 60)

@@ -1,7 +1,10 @@
 """From the last step done to what a progress bar shows of a run."""
 
+from tfbench.analysis.run.spans import expect_warmup_steps
 from tfbench.records.observer import TrainingProgress
 from tfbench.records.run import RunResult
+
+_LONG_STEP = 1.0  # seconds; compiling it takes little of it, so that the first one tells the speed
 
 
 class RunProgress:
@@ -22,9 +25,8 @@ class RunProgress:
         if not measurement.is_limited:
             num_epochs = recipe.training.epochs - self._epochs_before
             self._total_steps = self._steps_per_epoch * num_epochs
-        elif measurement.steps:
-            self._total_steps = measurement.warmup_steps + measurement.steps
-        self._limit_seconds = measurement.seconds
+        self._measurement = measurement
+        self._step_guess = result.step_guess
         # Step and time before which the model was being compiled.
         self._first: tuple[int, float] | None = None
 
@@ -41,15 +43,27 @@ class RunProgress:
         rate = None
         if step > first_step and time_ > first_time:
             rate = (step - first_step) / (time_ - first_time)
+        elif self._step_guess and self._step_guess >= _LONG_STEP and time_ > self._started_at:
+            rate = step / (time_ - self._started_at)
+        step_seconds = 1 / rate if rate else self._step_guess
+        warmup_steps = self._measurement.warmup_steps
+        if step_seconds:
+            warmup_steps = expect_warmup_steps(self._measurement, step_seconds)
+        total_steps = self._total_steps
+        if self._measurement.steps:
+            total_steps = warmup_steps + self._measurement.steps
         left = []
-        if self._total_steps and rate:
-            left.append(max(0.0, (self._total_steps - step) / rate))
-        if self._limit_seconds:
-            left.append(max(0.0, self._limit_seconds - (time_ - self._started_at)))
+        if total_steps and rate:
+            left.append(max(0.0, (total_steps - step) / rate))
+        if self._measurement.seconds:
+            length = self._measurement.seconds
+            if rate:
+                length = warmup_steps / rate + max(length, 1 / rate)
+            left.append(max(0.0, length - (time_ - self._started_at)))
         step_in_epoch = step - (epoch - 1 - self._epochs_before) * self._steps_per_epoch
         return TrainingProgress(
             step=step,
-            total_steps=self._total_steps,
+            total_steps=total_steps,
             epoch=epoch,
             step_in_epoch=min(step_in_epoch, self._steps_per_epoch),
             steps_per_epoch=self._steps_per_epoch,

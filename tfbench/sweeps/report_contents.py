@@ -1,8 +1,9 @@
 """Gathers what a report is made of, from a comparison and the store of its runs."""
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison
@@ -14,6 +15,7 @@ from tfbench.records.run import RunResult
 from tfbench.records.sweep import SweepPlan, describe_configuration
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.html_report import ReportContents
+from tfbench.report.plot import Plot
 from tfbench.report.run.plots import TimeCurve, plots_by_time
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import ComparedRuns
@@ -46,16 +48,12 @@ def gather_contents(
     if newest and not plan:
         tables = to_tables(newest.request.recipe)
     verdict = ComparedRuns(comparison=comparison, plan=plan).verdict
-    plots = [*comparison_plots(comparison, *verdict[:1])]
-    data = "synthetic" if comparison.is_synthetic else "real"
-    curves = _find_curves(results, comparison)
-    plots += plots_by_time(curves, f"{', '.join(comparison.recipes)}, {data} data")
     return ReportContents(
         created=created,
         comparison=comparison,
         verdict=verdict,
         plan=plan,
-        plots=tuple(plots),
+        plots=draw_plots(store, comparison, verdict),
         environment=newest.environment if newest else None,
         commands=_list_commands(plan, results.values()),
         recipe_name=recipe_name,
@@ -76,21 +74,32 @@ def _read_runs(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResul
     return results, unreadable
 
 
-def _find_curves(results: Mapping[str, RunResult], comparison: Comparison) -> list[TimeCurve]:
+def draw_plots(store: Store, comparison: Comparison, verdict: Sequence[str]) -> tuple[Plot, ...]:
+    """Draws what was compared, and what runs had reached by time."""
+    data = "synthetic" if comparison.is_synthetic else "real"
+    curves = _find_curves(store, comparison)
+    return (
+        *comparison_plots(comparison, *verdict[:1]),
+        *plots_by_time(curves, f"{', '.join(comparison.recipes)}, {data} data"),
+    )
+
+
+def _find_curves(store: Store, comparison: Comparison) -> list[TimeCurve]:
     """Returns what the median-speed run under each setup had reached after each epoch.
 
-    It does so for the smallest and largest networks and batches.
+    It does so for the smallest and largest networks and batches. A damaged journal has no curve.
     """
     curves = []
     for row in corner_rows(comparison):
+        name = describe_configuration(row.configuration)
         for setup, entry in row.entries.items():
-            runs = [run for run in entry.runs if run.run_id in results]
+            runs = sorted(entry.runs, key=lambda run: run.speed or 0.0)
             if not runs:
                 continue
-            runs.sort(key=lambda run: run.speed or 0.0)
             median = runs[(len(runs) - 1) // 2]
-            name = describe_configuration(row.configuration)
-            curves.append(_follow(results[median.run_id], name, setup))
+            with contextlib.suppress(TrackingError):
+                result = read_result(store.journal_path(median.run_id))
+                curves.append(_follow(result, name, setup))
     return curves
 
 

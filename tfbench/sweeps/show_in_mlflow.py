@@ -15,13 +15,14 @@ from tfbench.records.sweep import (
     describe_configuration,
     format_value,
 )
-from tfbench.report.comparison.plots import comparison_plots, lay_out
+from tfbench.report.comparison.plots import lay_out
 from tfbench.report.formats import format_number
 from tfbench.report.run.sections import recovery_command
 from tfbench.runs.run_maker import RunMaker, server_of
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_tracking
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
+from tfbench.sweeps.report_contents import draw_plots
 from tfbench.sweeps.sweep_runs import find_runs
 from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
 from tfbench.wording import count, join_words
@@ -49,14 +50,16 @@ class ShownSweep(NamedTuple):
     num_missing: int  # runs that were measured, and are not there
 
 
-def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> TrackedSweep:
+def show_sweep(
+    store: Store, plan: SweepPlan, comparison: Comparison, tracker: Tracker
+) -> TrackedSweep:
     """Writes the view of a sweep, its curves and verdict, into the experiment of a tracker.
 
     Raises:
         TrackingError: The tracking server cannot take it.
     """
     verdict = find_verdict(comparison)
-    plots = comparison_plots(comparison, *verdict[:1])
+    plots = draw_plots(store, comparison, verdict)
     curves = [
         dataclasses.replace(curve, plots=plots)
         for curve in find_curves(plan, comparison)
@@ -72,7 +75,7 @@ def compare_and_track(record: SweepRecord, end: SweepEnd, maker: RunMaker) -> Sw
     problem = ""
     try:
         if maker.tracker:
-            show_sweep(plan, comparison, maker.tracker)
+            show_sweep(maker.store, plan, comparison, maker.tracker)
     except TrackingError as error:
         problem = str(error)
     return Swept(comparison=comparison, plan=plan, end=end, view_problem=problem)
@@ -100,7 +103,7 @@ def find_shown_sweep(
     if state:
         tracker = make_tracker(state.tracking_uri, state.experiment)
         comparison = compare_sweep(store, record, settings=settings)
-        tracked = show_sweep(plan, comparison, tracker)
+        tracked = show_sweep(store, plan, comparison, tracker)
         if tracked.run_ids:
             run_ids = set()
             for result in find_runs(store, record).results.values():

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from tfbench.datasets import network
-from tfbench.datasets.sources import synthetic
+from tfbench.datasets.sources import synthetic, tfds_sets
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError, Notice
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
+from tfbench.recipe.tfds_options import Options
 from tfbench.records.run import DatasetSummary
 from tfbench.worker import user_code
 from tfbench.worker.compiled_model import build_model
@@ -33,6 +34,9 @@ def load_data(
 
     Batches that the user makes must have the run's `batch_size`.
     """
+    if name := registry.find_tfds_name(config.name):
+        options = Options(**config.options)
+        return tfds_sets.load_splits(name, options, data_dir, batch_size)
     if registry.is_code(config.name):
         return user_code.load_splits(config, data_dir, batch_size, allows_code=allows_code)
     module = registry.load("datasets", config.name)

@@ -29,7 +29,7 @@ from tfbench.worker.process_settings import hidden, import_keras, list_unneeded
 _MESSAGE_BYTES = 2**18  # of a request, which holds an environment: as much as a socket takes
 _GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL, once nobody waits for a measuring process any more
 # They start threads of OpenBLAS and jemalloc, which handle a fork themselves.
-_WITH_THREADS = ("numpy", "scipy.linalg", "pandas")
+_WITH_THREADS = ("numpy", "scipy.linalg", "pandas", "cv2")
 
 
 def main() -> None:

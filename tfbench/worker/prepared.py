@@ -41,6 +41,7 @@ from tfbench.worker.compiled_model import (
     require_apart,
     summarize_model,
 )
+from tfbench.worker.guess import guess_step_seconds
 from tfbench.worker.process_settings import import_keras, list_unneeded, set_process_wide
 
 SHARED_MACHINE = (
@@ -200,6 +201,9 @@ def prepare(
     journal.append(
         "ready",
         steps_per_epoch=prepared.steps_per_epoch,
+        step_guess=guess_step_seconds(
+            request, prepared.summary, resolved, prepared.steps_per_epoch
+        ),
         **plain_fields(
             placement=resolved.placement,
             settings=settings,

@@ -14,7 +14,7 @@ from tfbench.recipe.sections import Recipe, TrainingConfig
 
 # Keras and TensorFlow import these for estimators, pictures, data frames and another backend's
 # checkpoints, which only a user's code needs: a second, and 150 MiB.
-_UNNEEDED = ("jax", "matplotlib", "pandas", "scipy", "sklearn")
+_UNNEEDED = ("cv2", "jax", "matplotlib", "pandas", "scipy", "sklearn")
 _NEEDED_BY = {"jax": ("jax", "scipy")}
 
 

@@ -109,7 +109,7 @@ class FitReadings:
         is_followed = self.validation or self.evaluate_training
         steady = steady_spans(
             spans,
-            warmup_steps=clock.config.warmup_steps,
+            warmup_end=clock.warmup_end,
             short_step=self.batch_sizes.short_step,
         )
         record = EpochRecord(

@@ -15,8 +15,8 @@ _LONGEST = 5  # times `min_span_seconds`
 class SpanClock:
     """Cuts training into spans of steps, each ended by a synchronisation with the device.
 
-    The first execution (tracing, compilation) is a span of its own, and so is what else belongs to
-    the warm-up, so that steady time begins at a boundary. After that a span ends once
+    The first execution (tracing, compilation) is a span of its own, and the warm-up ends with a
+    span, so that steady time begins at a boundary. After that a span ends once
     `min_span_seconds` have passed: one synchronisation in 50 ms costs nothing, one at every step
     would slow down exactly the small networks.
 
@@ -48,6 +48,7 @@ class SpanClock:
         self.config = config
         self.breakdown = breakdown
         self.now = now
+        self._is_alone = ask_first is None
         self._ask_first = ask_first if config.seconds is not None else None
         self._next_asked = 0  # step
         self._synchronize = synchronize
@@ -57,6 +58,7 @@ class SpanClock:
         self.step = 0  # last step done, over the whole run
         self._span_first_step = 1
         self._span_start = 0
+        self._warmup_seconds = 0.0  # of the steps after the first execution
         self._steady_start: int | None = None
         self._steady_first_step = 0
         self._steady_steps = 0
@@ -68,6 +70,19 @@ class SpanClock:
     def is_steady(self) -> bool:
         """Whether the warm-up is over."""
         return self._steady_start is not None
+
+    @property
+    def warmup_end(self) -> int | None:
+        """The last step of the warm-up; None: it is not over."""
+        return self._steady_first_step - 1 if self.is_steady else None
+
+    @property
+    def _is_warm(self) -> bool:
+        """Whether the warm-up has lasted long enough.
+
+        Not where all workers must agree on when it is over: its steps end it.
+        """
+        return self._is_alone and self._warmup_seconds >= self.config.warmup_seconds
 
     @property
     def _is_far_ahead(self) -> bool:
@@ -121,12 +136,12 @@ class SpanClock:
             and self.step >= self._next_asked
         )
         in_warmup = self._steady_start is None
-        ends_warmup = in_warmup and self.step >= self.config.warmup_steps
+        reaches_steady = in_warmup and self.step >= self.config.warmup_steps
         is_long = time_ns - self._span_start >= self._min_span_ns or self._is_far_ahead
         is_due = self.config.clock == "step" or is_long
-        if is_first or ends_warmup or ends_epoch or is_limit or is_due or asks:
+        if is_first or reaches_steady or ends_epoch or is_limit or is_due or asks:
             self._end_span()
-            if ends_warmup:
+            if reaches_steady or (in_warmup and self._is_warm):
                 self._steady_start = self._span_start
                 self._steady_first_step = self.step + 1
             if asks:
@@ -153,6 +168,7 @@ class SpanClock:
         )
         if span.first_step > 1:  # the first is not of training alone
             self._fastest = max(self._fastest, span.num_steps / span.seconds)
+            self._warmup_seconds += span.seconds
         self._span_start = time_ns
         self._span_first_step = self.step + 1
         if self._steady_start is not None:

@@ -195,7 +195,7 @@ def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord
     prepared.record("breakdown", breakdown=prepared.breakdown.record())
     prepared.journal.sync(every_seconds=SYNC_SECONDS)
     if prepared.splits.pipeline and record.num_steps == 0:
-        prepared.note("the training ended early: load_data's batches ran out.")
+        prepared.note("the training ended early: the batches of its data ran out.")
         return True
     if recipe.measurement.is_limited:  # ends by its limit alone, maybe within an epoch
         return False

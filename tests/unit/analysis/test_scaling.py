@@ -120,6 +120,51 @@ def test_the_batch_is_divided_among_replicas_or_each_has_its_own(
     assert [point.entry.input_share for point in found.points] == [0.25, 0.25, 0.25]
 
 
+@pytest.mark.parametrize(
+    ("headroom", "share", "gain"),
+    [
+        (1.25, "80 % (80 % to 80 %)", "1.25x at most"),
+        (0.97, "103 % (103 % to 103 %)", "nothing"),
+        (1.6, "", ""),
+        (0.42, "", ""),  # contradicts itself
+        (None, "", ""),
+    ],
+)
+def test_an_input_that_limits_every_device_is_told_from_a_small_network(
+    headroom: float | None, share: str, gain: str
+) -> None:
+    comparison = scaled({1: 960.0, 2: 1056.0}, headroom=headroom)
+    told = [text for text in find_verdict(comparison) if "input pipeline" in text]
+    assert len(told) == (2 if share else 0)
+    for text, replicas in zip(told, ("1 replica", "2 replicas"), strict=False):
+        start = f"The input pipeline alone takes {share} of a step of {replicas}"
+        assert text == f"{start}: a faster device would gain {gain}."
+
+
+def test_what_a_faster_device_would_gain_is_bounded_by_the_interval() -> None:
+    comparison = scaled({1: 960.0, 2: 1056.0}, headroom=1.25)
+    (row,) = comparison.rows
+    entry = row.entries[comparison.baseline]
+    runs = []
+    for run, headroom in zip(entry.runs, (1.2, 1.25, 1.3), strict=True):
+        metrics = run.metrics | {"input_headroom": headroom}
+        runs.append(dataclasses.replace(run, metrics=metrics))
+    varied = dataclasses.replace(entry, runs=tuple(runs))
+    entries = {comparison.baseline: varied}
+    rows = (dataclasses.replace(row, entries=row.entries | entries),)
+    (text, _) = [
+        text
+        for text in find_verdict(dataclasses.replace(comparison, rows=rows))
+        if "input pipeline" in text
+    ]
+    assert "80 % (72 % to 88 %) of a step of 1 replica: a faster device would gain 1.38x" in text
+    once = scaled({1: (960.0,), 2: (1056.0,)}, headroom=1.25)
+    told = [text for text in find_verdict(once) if "input pipeline" in text]
+    assert told[0].endswith(
+        "takes 80 % of a step of 1 replica: a faster device would gain about 1.25x."
+    )
+
+
 @pytest.mark.parametrize("is_weak", [False, True])
 def test_of_replicas_that_share_cores_nothing_is_called_ideal_or_efficient(is_weak: bool) -> None:
     comparison = scaled({1: 960.0, 2: 480.0}, kind="cpu", is_weak=is_weak)
@@ -216,15 +261,6 @@ def test_the_verdict_says_what_replicas_give_and_only_what_the_intervals_show() 
     )
     single = "2 replicas are not judged (one run): 1.50x (75 % efficiency)."
     assert find_verdict(scaled({1: (100.0,), 2: (150.0,)})) == (single, "Try --repeats 3.")
-    for headroom, share in (
-        (4.0, ""),
-        (1.25, "80 %"),
-        (0.42, ""),
-    ):  # most of a step; the last contradicts itself
-        cause = find_verdict(scaled({1: 960.0, 2: 480.0}, headroom=headroom))[0].partition(
-            " The input pipeline "
-        )[2]
-        assert cause == (f"alone takes {share} of a step." if share else "")
 
 
 def test_two_numbers_whose_intervals_overlap_are_not_told_apart() -> None:

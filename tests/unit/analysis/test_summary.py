@@ -15,9 +15,16 @@ from builders import (
     build_span,
     build_usage,
 )
-from tfbench.analysis.run.spans import RunView, StepTimes, samples_per_second, steady_spans
+from tfbench.analysis.run.spans import (
+    RunView,
+    StepTimes,
+    find_warmup_end,
+    samples_per_second,
+    steady_spans,
+)
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import METRICS
+from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.batch_sizes import BatchSizes
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources
 from tfbench.records.machine import BreakdownRecord, InputCheck
@@ -256,17 +263,30 @@ def test_every_metric_is_the_figure_worked_out_by_hand_in_the_order_of_the_table
     assert list(metrics) == list(METRICS)
 
 
-@pytest.mark.parametrize(("warmup_steps", "first_steady"), [(0, 1), (3, 1), (4, 2), (7, 3)])
+@pytest.mark.parametrize(
+    ("limits", "first_steady"),
+    [
+        ({"warmup_steps": 1}, 1),
+        ({"warmup_steps": 3}, 1),
+        ({"warmup_steps": 4}, 2),
+        ({"warmup_steps": 7}, 3),
+        ({"warmup_steps": 10}, 3),
+        ({"warmup_seconds": 1.0}, 2),
+        ({"warmup_seconds": 1.5}, 3),
+        ({"warmup_steps": 4, "warmup_seconds": 1.5}, 2),
+    ],
+)
 def test_the_first_span_and_those_that_hold_a_warmup_step_are_not_steady(
-    warmup_steps: int, first_steady: int
+    limits: dict[str, float], first_steady: int
 ) -> None:
     spans = build_spans([9.0, 1.0, 1.0], 3)
-    assert steady_spans(spans, warmup_steps=warmup_steps) == spans[first_steady:]
+    warmup_end = find_warmup_end(spans, MeasurementConfig(**limits))
+    assert steady_spans(spans, warmup_end=warmup_end) == spans[first_steady:]
 
 
 def test_the_span_of_the_first_short_batch_is_not_steady_and_others_count_what_they_hold() -> None:
     spans = build_spans([9.0, 1.0, 1.0, 2.0, 2.0, 2.0], 1)
-    assert steady_spans(spans, warmup_steps=1, short_step=3) == (spans[1], *spans[3:])
+    assert steady_spans(spans, warmup_end=1, short_step=3) == (spans[1], *spans[3:])
     recipe = build_recipe(training={"global_batch_size": 4}, measurement={"warmup_steps": 1})
     batches = BatchSizes(size=4, last_size=1, num_steps=3)
     run = build_result(

@@ -86,7 +86,7 @@ def asked(**sections: Any) -> RunResult:
 
 def warmed(steps: int) -> RunResult:
     """Builds a run of 120 steps, so many of which are for warm-up."""
-    return asked(measurement={"warmup_steps": steps})
+    return asked(measurement={"warmup_steps": steps, "warmup_seconds": 1000.0})
 
 
 def used(**fields: Any) -> RunResult:
@@ -291,6 +291,13 @@ CASES = {
             timed(*[0.5] * 9, request=build_request(tags={"tfbench.sweep": "abc"})),
         ],
     ),
+    "slower_from_on": (
+        [
+            timed(*[1.0] * 12, *[6.0] * 12),
+            timed(*[1.0, 1.1] * 12, 9.0, *[1.6, 1.8] * 4, 1.0, *[1.7] * 10),  # two exceptions
+        ],
+        [timed(*[1.0] * 12, *[1.04] * 12), timed(*[1.0] * 22, 6.0, 6.0)],
+    ),
     "unsteady": (
         [
             timed(*[1 - 0.101, 1 + 0.101] * 6),
@@ -407,6 +414,14 @@ def test_a_warning_holds_where_it_should_and_not_near_it(name: str) -> None:
     assert [names(one) for one in near] == [[]] * len(near)
 
 
+def test_what_becomes_slower_little_by_little_has_no_step_to_name() -> None:
+    for factor in (1.05, 1.5, 3.0, 20.0):
+        ramp = [1 + (factor - 1) * index / 23 for index in range(24)]
+        growth = [factor ** (index / 23) for index in range(24)]
+        for seconds in (ramp, growth):
+            assert "slower_from_on" not in names(timed(*seconds)), seconds
+
+
 def test_the_texts_of_all_warnings(golden: Golden) -> None:
     texts = [
         f"{name}\n{(*find_all(having[0]), *find_notes(having[0]))[0]}\n"
@@ -473,7 +488,9 @@ def test_what_was_set_is_blamed_for_accuracy_only_where_it_may_change_it(
 def test_a_limit_of_steps_is_to_be_replaced_by_a_longer_one() -> None:
     assert (
         "(--seconds 12 instead of --steps)"
-        in find_all(asked(measurement={"warmup_steps": 45, "steps": 60}))[0]
+        in find_all(asked(measurement={"warmup_steps": 45, "warmup_seconds": 1000.0, "steps": 60}))[
+            0
+        ]
     )
 
 

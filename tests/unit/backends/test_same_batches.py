@@ -5,6 +5,7 @@ releases, which gathered sample by sample; the others when orders and crops beca
 every backend.
 """
 
+import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterator
@@ -122,6 +123,25 @@ def test_batches_too_heavy_for_one_thread_are_the_same(
 ) -> None:
     monkeypatch.setattr(input_pipeline, "LIGHT_BYTES", 0)
     test_batches_are_the_same_bit_for_bit(name, input_pipeline)
+
+
+@pytest.mark.parametrize(("kept_bytes", "times"), [(input_pipeline.KEPT_BYTES, 1), (0, 2)])
+def test_batches_of_a_small_validation_set_are_made_once(
+    kept_bytes: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def note(row: Any) -> Any:
+        read.append(row)
+        return row
+
+    splits = make_splits(IMAGES)
+    noted = dataclasses.replace(splits.validation, read=note)
+    splits = dataclasses.replace(splits, validation=noted)
+    monkeypatch.setattr(input_pipeline, "KEPT_BYTES", kept_bytes)
+    batches = input_pipeline.build_validation_dataset(splits, batch_size=16)
+    assert digest(iter(batches)) == digest(iter(batches))
+    assert len(read) == times * noted.num_samples
 
 
 def test_shapes_and_numbers_of_batches_are_known_beforehand() -> None:

@@ -61,7 +61,9 @@ def test_every_view_of_a_sweep_is_by_the_users_scatter_between_sessions(
         store.write_state(run_id, state)
     shown: list[Comparison] = []
 
-    def show(plan: SweepPlan, comparison: Comparison, tracker: object) -> TrackedSweep:
+    def show(
+        store: Store, plan: SweepPlan, comparison: Comparison, tracker: object
+    ) -> TrackedSweep:
         shown.append(comparison)
         return TrackedSweep("7", frozenset(store.run_ids()))
 

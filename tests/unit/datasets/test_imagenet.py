@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -114,6 +115,25 @@ def test_an_image_of_any_mode_is_as_bright_as_it_is_for_every_backend(
         np.testing.assert_allclose(columns[2:4], [128, 64], atol=1)
 
 
+def test_a_large_image_is_decoded_at_a_part_of_its_size(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    blocks = Image.fromarray(rng.integers(0, 120, (9, 12, 3), np.uint8))
+    smooth = np.asarray(blocks.resize((1200, 900), Image.Resampling.BILINEAR))
+    noise = rng.integers(0, 20, smooth.shape, np.uint8)
+    path = tmp_path / "image.jpg"
+    Image.fromarray(smooth + noise).save(path, quality=95)
+    for size, reduction in ((500, 1), (450, 2), (200, 4), (112, 8)):
+        stored = path.read_bytes()
+        kind = getattr(
+            cv2, f"IMREAD_REDUCED_COLOR_{reduction}" if reduction > 1 else "IMREAD_COLOR"
+        )
+        assert imagenet._choose_kind(stored, size) == kind
+        with Image.open(path) as opened:
+            expected = opened.crop((150, 0, 1050, 900)).resize((size, size), Image.Resampling.BOX)
+        difference = read_array(str(path).encode(), size).astype(int) - np.asarray(expected)
+        assert np.abs(difference).mean() < 5
+
+
 def test_files_that_are_no_images_are_counted(folder: Path) -> None:
     (folder / "val" / "crane" / "x.tif").touch()
     (folder / "val" / "crane" / ".hidden").touch()
@@ -166,12 +186,12 @@ def test_damaged_images_are_named_before_a_run_begins(folder: Path) -> None:
 def test_no_more_than_some_files_are_opened_before_a_run_begins(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find_broken(paths: Any) -> list[bytes]:
-        opened.extend(paths)
-        return []
+    def is_broken(path: bytes) -> bool:
+        opened.append(path)
+        return False
 
     opened: list[bytes] = []
-    monkeypatch.setattr(imagenet, "_find_broken", find_broken)
+    monkeypatch.setattr(imagenet, "_is_broken", is_broken)
     monkeypatch.setattr(imagenet, "_CHECKED", 3)
     splits = imagenet.load_splits(SMALL, str(folder))
     assert (splits.train.num_samples, splits.validation.num_samples) == (5, 2)

@@ -163,7 +163,7 @@ def test_a_file_that_is_no_recipe_is_named(
         ),
         (
             "dataset.name=my.data:load dataset.data=synthetic",
-            "dataset.data: cannot be synthetic, since only the code of",
+            "dataset.data: cannot be synthetic, since only loading",
         ),
         (
             "training.deterministic=true training.compiler=xla",

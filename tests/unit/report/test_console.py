@@ -254,6 +254,18 @@ def test_a_terminal_shows_both_percentages_the_speed_and_the_time_left() -> None
     assert "\x1b[1;31mFAILED" in show(build_failed_run(), width=80, file=Screen())
 
 
+def test_a_pipe_is_told_once_how_long_a_run_will_take() -> None:
+    file = io.StringIO()
+    shown = open_console(file)
+    shown.ready(dataclasses.replace(build_mnist_run(), step_guess=90.0, epochs=()))
+    shown.progress(build_progress(steps_per_second=None, seconds_left=None))
+    shown.progress(build_progress(steps_per_second=0.02, seconds_left=7200.0))
+    shown.progress(build_progress(steps_per_second=0.025, seconds_left=6000.0))
+    lines = file.getvalue().splitlines()
+    assert [line for line in lines if "left" in line] == ["50 s a step, about 2 h left"]
+    assert any(line.startswith("i It takes 45 h, roughly: 90 s a step") for line in lines)
+
+
 def test_no_thread_draws_beside_the_measurement() -> None:
     before = threading.active_count()
     shown = open_console(Screen(), force_terminal=True)
@@ -321,6 +333,8 @@ def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
             formats.format_clock,
             {None: "-:--", 0.0: "0:00", 7.4: "0:07", 754.0: "12:34", 3723.0: "1:02:03"},
         ),
+        (formats.format_clock, {170_000.0: "47:13:20", 172_800.0: "2 days", 9e8: "10,417 days"}),
+        (formats.format_rate, {345.67: "345.7 steps/s", 1.0: "1.0 steps/s", 0.01: "100 s a step"}),
         (formats.format_bytes, {2**20: "1 MiB", 1.5 * 2**30: "1.50 GiB"}),
         (
             partial(formats.format_si, unit="J"),

@@ -19,7 +19,13 @@ from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.show_in_mlflow import ShownSweep, find_shown_sweep, show_sweep
 from tfbench.tracking.tracker import Curve, TrackedSweep
 
-PLOTS = ("samples_per_second.png", "speedup.png")  # of the report
+# of the report
+PLOTS = (
+    "samples_per_second.png",
+    "speedup.png",
+    "samples_by_time.png",
+    "accuracy_by_time.png",
+)
 
 
 class Tracker:
@@ -129,7 +135,7 @@ def test_a_run_of_a_sweep_that_cannot_be_read_is_named_in_its_place(store: Store
     outcomes = {entry.outcome for row in comparison.rows for entry in row.entries.values()}
     assert "LOST" in outcomes
     assert len(comparison.runs) == 6
-    show_sweep(record.plan, comparison, Tracker(*store.run_ids()))
+    show_sweep(store, record.plan, comparison, Tracker(*store.run_ids()))
 
 
 @pytest.mark.parametrize(

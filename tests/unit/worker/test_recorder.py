@@ -1,3 +1,4 @@
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -7,6 +8,7 @@ import pytest
 
 from kinds import Fields
 from prepared import build_readings
+from tfbench.analysis.run.spans import find_warmup_end
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.recorder import Validation, flatten_logs
@@ -63,6 +65,25 @@ class Run:
     @property
     def cuts(self) -> list[tuple[int, int, int]]:
         return [(span.epoch, span.first_step, span.last_step) for span in self.spans]
+
+
+@pytest.mark.parametrize("limit", [{"seconds": 1.0}, {"steps": 3}, {}])
+@pytest.mark.parametrize(("num_workers", "warmup_end"), [(1, 2), (2, 10)])
+def test_long_steps_end_the_warm_up_early_where_no_worker_must_agree(
+    num_workers: int, warmup_end: int, limit: dict[str, float]
+) -> None:
+    def ask_first(figure: float) -> float:
+        return figure
+
+    steps_ms = itertools.count(0.0, 6000.0)
+    asks = ask_first if num_workers > 1 else None
+    run = Run(steps_ms.__next__, asks, warmup_steps=10, **limit)
+    for _ in range(warmup_end):
+        assert not run.clock.is_steady
+        run.steps(1)
+    assert run.clock.warmup_end == warmup_end
+    measurement = MeasurementConfig(**limit)
+    assert find_warmup_end(run.spans, measurement, num_workers) == warmup_end
 
 
 def test_metrics_within_metrics_and_arrays_become_numbers() -> None:

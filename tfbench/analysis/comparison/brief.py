@@ -19,7 +19,7 @@ from tfbench.records.sweep import AGAIN, BACKEND_KEY, BATCH_KEY, label_setup
 from tfbench.schema import Timestamp, table_of
 from tfbench.tags import SETUP_TAG, SWEEP_TAG
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 
 @dataclass(frozen=True, slots=True)

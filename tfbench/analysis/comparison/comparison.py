@@ -43,9 +43,7 @@ class Entry:
     setup: str
     runs: tuple[RunBrief, ...]
     speed: float | None  # samples per second
-    interval: (
-        Interval | None
-    )  # of the speed, by its own runs; None: of one run, or several sessions
+    interval: Interval | None  # by its own runs; None: of one run, or several sessions
     sessions: tuple[str, ...] = ()  # of each run
     outcome: str = "FINISHED"
     reason: str = ""
@@ -119,10 +117,14 @@ class Entry:
         return sum(losses) / len(losses)
 
     @property
+    def input_shares(self) -> list[float]:
+        """Share of a step's time that its input would take alone, of each run that measured it."""
+        return [1 / headroom for headroom in self._figures("input_headroom") if headroom]
+
+    @property
     def input_share(self) -> float | None:
-        """Share of a step's time that its input would take alone; None: not measured."""
-        headrooms = [headroom for headroom in self._figures("input_headroom") if headroom]
-        return 1 / geometric_mean(headrooms) if headrooms else None
+        """Mean of `input_shares`; None: not measured."""
+        return geometric_mean(self.input_shares) if self.input_shares else None
 
     @property
     def transfer_share(self) -> float | None:
@@ -352,12 +354,11 @@ def _make_row(
             )
             entries[setup] = replace(entry, unequal=unequal)
     batches = {entry.global_batch_size for entry in entries.values()} - {None}
+    batch = batches.pop() if len(batches) == 1 else row.configuration.get(BATCH_KEY)
     return Row(
         configuration=row.configuration,
         num_parameters=int(sizes[0]) if sizes else None,
-        global_batch_size=(
-            batches.pop() if len(batches) == 1 else row.configuration.get(BATCH_KEY)
-        ),
+        global_batch_size=batch,
         entries=entries,
     )
 

@@ -37,9 +37,22 @@ Judgement = Literal["regression", "slower", "faster", "no measurable difference"
 
 # What may differ, and is said: a gate is there to show what comes of new versions and new code.
 _CUDA = ("tensorflow_cuda", "tensorflow_cudnn", "jax_cuda", "torch_cuda")
-_VERSIONS = ("tfbench", "tensorflow", "jax", "torch", "keras", "numpy", "python", "os", *_CUDA)
+_VERSIONS = (
+    "tfbench",
+    "tensorflow",
+    "jax",
+    "torch",
+    "keras",
+    "numpy",
+    "opencv",
+    "python",
+    "os",
+    *_CUDA,
+)
 _CODE = ("git_commit", "git_dirty")
-_LENGTHS = ("measurement.warmup_steps", "measurement.steps", "measurement.seconds")
+_LENGTHS = tuple(
+    f"measurement.{key}" for key in ("warmup_steps", "warmup_seconds", "steps", "seconds")
+)
 
 
 @schema

@@ -9,6 +9,7 @@ from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.equality import Difference, name_differences
 from tfbench.analysis.comparison.failures import UNKNOWN
 from tfbench.analysis.comparison.fastest import describe_where, which_to_use
+from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
 from tfbench.analysis.comparison.openness import (
@@ -19,7 +20,7 @@ from tfbench.analysis.comparison.openness import (
 )
 from tfbench.analysis.comparison.questions import MARGIN
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
-from tfbench.analysis.run.warnings import MIN_HEADROOM
+from tfbench.analysis.run.warnings import MIN_HEADROOM, POSSIBLE_HEADROOM
 from tfbench.recipe.backend_support import title_of
 from tfbench.records.sweep import AGAIN
 from tfbench.wording import count, format_share, join_words
@@ -35,6 +36,7 @@ _UNKNOWN = "Inconclusive{where}{why}: the runs vary too much to compare {setup} 
 _UNKNOWN_ABOVE = 10.0  # times the low end of what may be: a range that tells nothing
 # setups beside the baseline; of more only those have a sentence of which something is not known
 _NUM_DESCRIBED = 2
+_NO_GAIN = 1.02  # times as fast, at most
 _NUM_FAILED = 4  # reasons of failures that have a sentence; the table marks all
 
 
@@ -63,6 +65,7 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     only_open = bool(uses) and len(others) > _NUM_DESCRIBED
     for setup in others:
         sentences += _of_setup(comparison, setup, names, scaling, only_open=only_open)
+    sentences += _describe_limits(comparison, names)
     return (*sentences, *_missing(comparison, names), *_advice(comparison))
 
 
@@ -225,13 +228,42 @@ def _describe_cause(places: Sequence[_Place], setup: str) -> str:
     """
     slowest, _ = min(places, key=lambda place: place.speedup.ratio)
     entry = slowest.entries[setup]
-    share = entry.input_share
-    # A part that takes longer than the whole step explains nothing.
-    if share is not None and 1 / MIN_HEADROOM < share <= 1:
-        return f" The input pipeline alone takes {100 * share:.0f} % of a step."
     if entry.transfer_share:
         return f" Communication takes {100 * entry.transfer_share:.0f} % of a step."
     return ""
+
+
+def _describe_limits(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+    """Yields for each setup where its input, not its device, limits the speed."""
+    for setup in comparison.setups:
+        rows = []
+        shares = []
+        for row in comparison.rows:
+            share = row.entries[setup].input_share
+            # A part that takes longer than the whole step explains nothing.
+            if share is not None and 1 / MIN_HEADROOM < share <= 1 / POSSIBLE_HEADROOM:
+                rows.append(row)
+                shares.append(share)
+        if not rows:
+            continue
+        where = describe_where(rows, comparison)
+        least = min(shares)
+        part = format_share(least)
+        interval = log_interval(rows[0].entries[setup].input_shares)
+        if len(rows) > 1:
+            part += " or more"
+        elif interval:
+            part += f" ({format_share(interval.low)} to {format_share(interval.high)})"
+            least = interval.low
+        gain = f"about {1 / least:.2f}x"
+        if least * _NO_GAIN >= 1:
+            gain = "nothing"
+        elif interval and len(rows) == 1:
+            gain = f"{1 / least:.2f}x at most"
+        yield (
+            f"The input pipeline alone takes {part} of a step of {names[setup]}{where}: a faster"
+            f" device would gain {gain}."
+        )
 
 
 def _advice(comparison: Comparison) -> Iterator[str]:

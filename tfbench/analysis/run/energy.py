@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from tfbench.analysis.run.spans import steady_spans
+from tfbench.analysis.run.spans import find_warmup_end, steady_spans
 from tfbench.records.energy import PARTS, EnergyPart, EnergyReading, EnergySource, MachineState
 from tfbench.records.run import RunResult
 from tfbench.wording import join_words
@@ -97,8 +97,8 @@ def find_energy(result: RunResult) -> Energy | None:
     elif counted:
         total = math.fsum(counted.values())
     kinds = {source.part for source in counted}
-    warmup_steps = result.request.recipe.measurement.warmup_steps
-    counted_spans = steady_spans(result.spans, warmup_steps=warmup_steps)
+    warmup_end = find_warmup_end(result.spans, result.request.recipe.measurement)
+    counted_spans = steady_spans(result.spans, warmup_end=warmup_end)
     return Energy(
         parts=tuple(part for part in PARTS if part in kinds),
         joules=total,

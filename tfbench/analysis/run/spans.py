@@ -6,29 +6,64 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.batch_sizes import BatchSizes
 from tfbench.records.run import RunResult, StepSpan
 
+MIN_SLOW_DOWN = 1.5  # times as long, from one step on
+
+
+def find_warmup_end(
+    spans: Iterable[StepSpan], measurement: MeasurementConfig, num_workers: int = 1
+) -> int | None:
+    """Returns the last step of the warm-up; None: it is not over.
+
+    It ends with the span that reaches `warmup_steps`, or makes the steps after the first execution
+    last `warmup_seconds`. Step 1 always belongs to it. Several workers count steps alone, so that
+    all of them end it at the same one.
+
+    Args:
+        spans: Of a run, from its first one on.
+        measurement: Of the run.
+        num_workers: Of the run.
+    """
+    most_seconds = measurement.warmup_seconds if num_workers == 1 else math.inf
+    seconds = 0.0
+    for span in spans:
+        if span.first_step > measurement.warmup_steps:  # those before are not known
+            return measurement.warmup_steps
+        if span.first_step > 1:
+            seconds += span.seconds
+        if span.last_step >= measurement.warmup_steps or seconds >= most_seconds:
+            return span.last_step
+    return None
+
+
+def expect_warmup_steps(measurement: MeasurementConfig, step_seconds: float) -> int:
+    """Returns how many steps of a known length the warm-up will have."""
+    by_time = 1 + max(1, math.ceil(measurement.warmup_seconds / step_seconds))
+    return min(measurement.warmup_steps, by_time)
+
 
 def steady_spans(
-    spans: Sequence[StepSpan], *, warmup_steps: int, short_step: int | None = None
+    spans: Sequence[StepSpan], *, warmup_end: int | None, short_step: int | None = None
 ) -> tuple[StepSpan, ...]:
     """Leaves out the spans that hold tracing, compilation or the first fill of the input pipeline.
 
-    Step 1 always goes, and with it the first span of a run, which is exactly the first execution.
     Since steps count over the whole run, the spans of one later epoch are all kept.
 
     Args:
         spans: Spans of a run, or of one of its epochs.
-        warmup_steps: Number of leading steps of the run; a span that holds any of them is left out.
+        warmup_end: As of `find_warmup_end`.
         short_step: The first whose batch is short, for which code may be compiled; a span that
             holds it is left out, too, if there are others.
     """
-    last_warmup_step = max(1, warmup_steps)
-    steady = [span for span in spans if span.first_step > last_warmup_step]
+    if warmup_end is None:
+        return ()
+    steady = [span for span in spans if span.first_step > warmup_end]
     if short_step is None:
         return tuple(steady)
     others = [span for span in steady if not span.first_step <= short_step <= span.last_step]
@@ -133,6 +168,43 @@ def cut_by_time(spans: Sequence[StepSpan], number: int) -> list[list[StepSpan]]:
     return stretches
 
 
+def find_change(values: Sequence[float]) -> int | None:
+    """Returns the place from which on values are higher than those before; None: there is none.
+
+    The middle between low and high ones, in logarithms, tells the two apart. There are three or
+    more of each, and up to one in twenty may lie on the wrong side. Each side is level: what rises
+    little by little has no such place.
+    """
+    num = len(values)
+    if not num or min(values) <= 0:
+        return None
+    low, high = _ends_of(values)
+    middle = math.sqrt(low * high)
+    are_high = [value > middle for value in values]
+    num_wrong = num - sum(are_high)  # if all were said to be high
+    place = 0
+    fewest = num_wrong
+    for index, is_high in enumerate(are_high, 1):
+        num_wrong += 1 if is_high else -1
+        if num_wrong < fewest:
+            place = index
+            fewest = num_wrong
+    if not 3 <= place <= num - 3 or fewest > num / 20:
+        return None
+    for side in (values[:place], values[place:]):
+        lowest, highest = _ends_of(side)
+        if (highest / lowest) ** 3 > high / low:
+            return None
+    return place
+
+
+def _ends_of(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the values that a tenth is below, and a tenth above."""
+    ordered = sorted(values)
+    cut = math.ceil(len(ordered) / 10)
+    return ordered[cut - 1], ordered[-cut]
+
+
 def trend_deviations(values: Sequence[float]) -> float:
     """Returns a trend's strength, up or down, in standard deviations of chance.
 
@@ -167,10 +239,16 @@ class RunView:
     @functools.cached_property
     def steady(self) -> tuple[StepSpan, ...]:
         """Spans after the warm-up."""
-        measurement = self.result.request.recipe.measurement
+        spans = self.result.spans
+        placement = self.result.placement
+        warmup_end = find_warmup_end(
+            spans,
+            self.result.request.recipe.measurement,
+            placement.num_workers if placement else 1,
+        )
         return steady_spans(
-            self.result.spans,
-            warmup_steps=measurement.warmup_steps,
+            spans,
+            warmup_end=warmup_end,
             short_step=self.result.batch_sizes.short_step,
         )
 
@@ -190,6 +268,16 @@ class RunView:
         if self.result.placement is None:
             return None
         return samples_per_second(self.steady, self.result.batch_sizes)
+
+    @functools.cached_property
+    def slow_down(self) -> int | None:
+        """Place of the steady span from which on steps take much longer; None: there is none."""
+        place = find_change([span.seconds / span.num_steps for span in self.steady])
+        if place is None:
+            return None
+        earlier = mean_step_time(self.steady[:place]) or math.inf
+        later = mean_step_time(self.steady[place:]) or 0.0
+        return place if later >= MIN_SLOW_DOWN * earlier else None
 
     @property
     def flops_per_second(self) -> float | None:

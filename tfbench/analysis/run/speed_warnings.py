@@ -261,12 +261,36 @@ def _lasting(run: RunView, seconds: float) -> str:
 
 
 @SPEED.row(
-    "Step times vary around {median:.3g} ms: {findings}.",
+    "Slower from step {step:,} on (epoch {epoch}): {later} a step instead of {earlier}.",
+    "Look for what began then: another program, heat, a full disk. Then rerun.",
+)
+def _slower_from_on(run: RunView) -> Iterator[Values]:
+    place = run.slow_down
+    if place is None:
+        return
+    span = run.steady[place]
+    yield {
+        "step": span.first_step,
+        "epoch": span.epoch,
+        "earlier": _in_words(mean_step_time(run.steady[:place])),
+        "later": _in_words(mean_step_time(run.steady[place:])),
+    }
+
+
+def _in_words(seconds: float | None) -> str:
+    """Returns the time of a step: "812 ms", "58.7 s"."""
+    if seconds is None:
+        return "no time"
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+@SPEED.row(
+    "Step times vary around {median}: {findings}.",
     "Check for background load, then rerun with --repeats 5.",
 )
 def _unsteady(run: RunView) -> Iterator[Values]:
     median = run.step_times.quantile(0.5)
-    if not median or len(run.steady) < MIN_SPANS:
+    if not median or len(run.steady) < MIN_SPANS or run.slow_down is not None:
         return
     spread = (run.step_times.mad or 0.0) / median
     tail = (run.step_times.quantile(0.9) or 0.0) / median
@@ -276,16 +300,17 @@ def _unsteady(run: RunView) -> Iterator[Values]:
     if tail > MAX_TAIL:
         findings.append(f"10 % of steps take at least {tail:.2g}x as long")
     if findings:
-        yield {"findings": ", and ".join(findings), "median": 1e3 * median}
+        yield {"findings": ", and ".join(findings), "median": _in_words(median)}
 
 
 @SPEED.row(
-    "Steps became {change} during the run: {last:.3g} ms in the last third, {first:.3g} ms in the"
-    " first.",
+    "Steps became {change} during the run: {last} in the last third, {first} in the first.",
     "{action}",
 )
 def _drifting(run: RunView) -> Iterator[Values]:
     if not run.step_times.quantile(0.5) or len(run.steady) < MIN_SPANS:
+        return
+    if run.slow_down is not None:
         return
     thirds = cut_by_time(run.steady, 3)
     first = mean_step_time(thirds[0])
@@ -304,12 +329,15 @@ def _drifting(run: RunView) -> Iterator[Values]:
         action = "Check for background load and heat, then rerun."
     else:
         direction = "faster"
-        warmup = 10 * run.result.request.recipe.measurement.warmup_steps
-        longer = _lasting(run, run.steady_seconds)
-        action = f"Lengthen the warm-up (--set measurement.warmup_steps={warmup}, with {longer})."
+        measurement = run.result.request.recipe.measurement
+        warmup = 10 * measurement.warmup_steps
+        longer = f"--set measurement.warmup_steps={warmup}"
+        if warmup * first > measurement.warmup_seconds:
+            longer += f" --set measurement.warmup_seconds={math.ceil(2 * warmup * first)}"
+        action = f"Lengthen the warm-up ({longer}, with {_lasting(run, run.steady_seconds)})."
     yield {
         "change": f"{100 * abs(change):.0f} % {direction}",
         "action": action,
-        "first": 1e3 * first,
-        "last": 1e3 * last,
+        "first": _in_words(first),
+        "last": _in_words(last),
     }

@@ -110,7 +110,12 @@ def _read(folder: Path) -> LoadedSplits | None:
             inputs = _read_array(folder / f"{name}.inputs.npy")
             targets = _read_array(folder / f"{name}.targets.npy")
             splits[name] = Split(inputs=inputs, targets=targets, num_samples=len(inputs))
-        return LoadedSplits(splits=splits, source=about["source"], cache=READ)
+        return LoadedSplits(
+            splits=splits,
+            source=about["source"],
+            cache=READ,
+            num_classes=about.get("num_classes"),
+        )
     except Exception:  # of a damaged header NumPy raises tokenize.TokenError, for one
         shutil.rmtree(folder, ignore_errors=True)
         return None
@@ -148,7 +153,11 @@ def _write_files(folder: Path, decoded: LoadedSplits) -> None:
     for name, split in decoded.splits.items():
         np.save(folder / f"{name}.inputs.npy", split.inputs)
         np.save(folder / f"{name}.targets.npy", split.targets)
-    about = {"splits": list(decoded.splits), "source": decoded.source}
+    about = {
+        "splits": list(decoded.splits),
+        "source": decoded.source,
+        "num_classes": decoded.num_classes,
+    }
     (folder / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
     for path in folder.iterdir():
         with path.open("rb") as file:

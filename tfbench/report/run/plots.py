@@ -124,7 +124,7 @@ def plots_by_time(curves: Sequence[TimeCurve], title: str) -> tuple[Plot, ...]:
     plots = (
         Plot(
             name="samples_by_time.png",
-            title=f"Samples trained with by time\n{title}",
+            title=f"Samples processed by time\n{title}",
             x_label=_TIME_LABEL,
             y_label="samples",
             panels=_panels_by_time(curves, "samples"),
