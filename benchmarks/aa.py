@@ -25,10 +25,10 @@ from typing import Any
 
 import click
 
-from tfbench.analysis.comparison.equality import run_settings
-from tfbench.analysis.comparison.judging import Runs, judge_pair
-from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.journal import read_result
+from tfbench.comparisons.equality import run_settings
+from tfbench.comparisons.judging import Runs, judge_pair
+from tfbench.runs.summary import summarize_run
+from tfbench.store.journal import read_result
 from tfbench.store.store import Store
 
 SEED = 0

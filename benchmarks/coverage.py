@@ -14,8 +14,8 @@ from collections.abc import Callable
 import click
 import numpy as np
 
-from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.runs.series import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS
+from tfbench.comparisons.intervals import log_interval
+from tfbench.runs.repeat import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 

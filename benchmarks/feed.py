@@ -41,9 +41,9 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
     """
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     from tfbench.backends.device_choice import require_possible
+    from tfbench.measure.data import load_data
     from tfbench.recipe import files
     from tfbench.recipe.sections import DistributionConfig
-    from tfbench.worker.data import load_data
 
     overrides = {"dataset.data": "synthetic", "training.global_batch_size": batch}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)

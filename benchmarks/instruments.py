@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import click
 from footer import describe_machine
 
-from tfbench.records.journal import Journal, Replay
-from tfbench.records.json_lines import Follower
 from tfbench.runs.session import POLL_SECONDS
+from tfbench.store.journal import Journal, Replay
+from tfbench.store.json_lines import Follower
 
 
 def follow(path: str) -> None:
@@ -62,12 +62,12 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
     import keras
 
     from tfbench.backends.tensorflow import input_pipeline, several_workers
+    from tfbench.measure.breakdown import Breakdown
+    from tfbench.measure.compiled_model import build_compiled_model
+    from tfbench.measure.data import load_data
+    from tfbench.measure.recorder import FitReadings, build_callbacks
+    from tfbench.measure.span_clock import SpanClock
     from tfbench.recipe import files
-    from tfbench.worker.breakdown import Breakdown
-    from tfbench.worker.compiled_model import build_compiled_model
-    from tfbench.worker.data import load_data
-    from tfbench.worker.recorder import FitReadings, build_callbacks
-    from tfbench.worker.span_clock import SpanClock
 
     recipe = files.load_recipe(files.find_recipe(recipe_name), {"dataset.data": "synthetic"})
     training = recipe.training

@@ -22,23 +22,23 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from builders import build_result
 from sweeps import TWO_SETUPS, build_brief
-from tfbench.analysis.comparison.blocks import Runs
-from tfbench.analysis.comparison.comparison import Comparison, Row, compare
-from tfbench.analysis.comparison.crossover import Crossover, refine, spread_values
-from tfbench.analysis.comparison.fastest import rank_setups
-from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.analysis.comparison.judging import Speedup, judge_pair, judge_rows
-from tfbench.analysis.comparison.looks import ONE_LOOK, Looks
-from tfbench.analysis.comparison.questions import EQUAL_WITHIN, Pair
-from tfbench.analysis.comparison.regression import (
+from tfbench.comparisons.blocks import Runs
+from tfbench.comparisons.comparison import Comparison, Row, compare
+from tfbench.comparisons.crossover import Crossover, refine, spread_values
+from tfbench.comparisons.fastest import rank_setups
+from tfbench.comparisons.intervals import log_interval
+from tfbench.comparisons.judging import Speedup, judge_pair, judge_rows
+from tfbench.comparisons.looks import ONE_LOOK, Looks
+from tfbench.comparisons.questions import EQUAL_WITHIN, Pair
+from tfbench.comparisons.regression import (
     DEFAULT_FAIL_ABOVE,
     SpeedSample,
     judge_regression,
     make_sample,
 )
-from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.records.sweep import Setup
+from tfbench.comparisons.verdict import find_verdict
 from tfbench.sweeps.arguments import DEFAULT_ROUNDS, DEFAULT_SEARCH_ROUNDS
+from tfbench.sweeps.plan import Setup
 
 BATCH_SIZES = tuple(2**power for power in range(3, 19))
 NUM_ROUNDS = 3
@@ -755,7 +755,14 @@ def plant_search(
                 due[value] = speedup.next_look
         if due:
             continue
-        found = Crossover(key="batch", setups=("a", "b"), points=points, failures={}, unequal=())
+        found = Crossover(
+            key="batch",
+            setups=("a", "b"),
+            points=points,
+            failures={},
+            unequal=(),
+            confidence=looks.confidence,
+        )
         values = refine(found, 1)[:num_left]
         num_left -= len(values)
         if not values:
@@ -791,12 +798,15 @@ def simulate_searches(generator: np.random.Generator, num: int, spread: float) -
     single = [len(search.crossover.crossings) == 1 for search in planted]
     name = f"a crossing at 400 is found ({added}; 3 rounds of 2 s: {fixed})"
     yield at_least(name, "", float(np.mean(single)), num)
-    within = []
-    for search in planted:
-        for crossing in search.crossover.crossings:
-            within.append(crossing.low <= truth <= crossing.high)
+    crossings = [crossing for search in planted for crossing in search.crossover.crossings]
+    within = [crossing.low <= truth <= crossing.high for crossing in crossings]
     name = "  and lies between the two sizes that are named"
     yield at_least(name, "", float(np.mean(within)), num)
+    fitted = [crossing for crossing in crossings if crossing.value_low is not None]
+    errors = [abs(math.log(crossing.value / truth)) for crossing in fitted]
+    held = [crossing.value_low <= truth <= crossing.value_high for crossing in fitted]
+    name = f"  and in the interval of a curve (median error {math.expm1(np.median(errors)):.0%})"
+    yield at_least(name, "", float(np.mean(held)), len(fitted))
 
 
 def print_shares(generator: np.random.Generator, num: int) -> None:

@@ -71,8 +71,8 @@ def build(name: str, batch: int) -> tuple[Any, Callable[[], float]]:
 
     The function returns the loss so far.
     """
+    from tfbench.measure.compiled_model import build_compiled_model
     from tfbench.recipe import files, registry
-    from tfbench.worker.compiled_model import build_compiled_model
 
     recipe = files.load_recipe(files.find_recipe(name), {"training.global_batch_size": batch})
     data = registry.load("datasets", recipe.dataset.name)

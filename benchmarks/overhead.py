@@ -105,10 +105,10 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     from tfbench import backends
     from tfbench.backends.device_choice import require_possible
     from tfbench.datasets.sources.splits import count_steps_per_epoch
+    from tfbench.measure.compiled_model import build_compiled_model
+    from tfbench.measure.data import load_data
+    from tfbench.measure.process_settings import set_process_wide
     from tfbench.recipe import files
-    from tfbench.worker.compiled_model import build_compiled_model
-    from tfbench.worker.data import load_data
-    from tfbench.worker.process_settings import set_process_wide
 
     overrides = {
         "dataset.data": "synthetic",

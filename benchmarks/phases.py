@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 import click
 import numpy as np
 
-from tfbench.analysis.comparison.intervals import t_quantile
-from tfbench.analysis.profile.summary import KEPT_ROUNDS, KeptRounds
-from tfbench.records.profile import ProfileRound
+from tfbench.comparisons.intervals import t_quantile
+from tfbench.profiles.estimate import KEPT_ROUNDS, KeptRounds
+from tfbench.profiles.readings import ProfileRound
 
 SEED = 0
 SIZES = (5, 10, 20)

@@ -17,10 +17,10 @@ from pathlib import Path
 import click
 
 from tfbench.metrics import BREAKDOWN_ENTRIES
-from tfbench.store.briefs import read_briefs
+from tfbench.store.index import read_briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep
-from tfbench.sweeps.sweep_runs import find_runs
+from tfbench.sweeps.results import find_runs
 
 LIMIT = 1.5  # seconds that planning, interleaving and the process may take, for a point, on average
 TRAINING = ("first_step", "warmup", "steady", "validation", "callbacks")

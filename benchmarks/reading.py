@@ -34,10 +34,10 @@ _COMPARE = """
 import time
 start = time.perf_counter()
 from pathlib import Path
-from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.report.comparison.comparison import comparison_table
-from tfbench.sweeps.comparison import compare_stored
+from tfbench.comparisons.intervals import log_interval
+from tfbench.comparisons.verdict import find_verdict
+from tfbench.comparisons.comparison_text import comparison_table
+from tfbench.sweeps.compared import compare_stored
 from tfbench.store.store import Store
 log_interval([1.0, 2.0])  # imports what it needs of SciPy
 imported, processor = time.perf_counter(), time.process_time()

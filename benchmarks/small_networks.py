@@ -106,9 +106,9 @@ def serve(setup: str) -> None:
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     import keras
 
+    from tfbench.measure.compiled_model import build_compiled_model
+    from tfbench.measure.data import load_data
     from tfbench.recipe import files
-    from tfbench.worker.compiled_model import build_compiled_model
-    from tfbench.worker.data import load_data
 
     for line in sys.stdin:
         case = Case(*json.loads(line))
@@ -135,10 +135,10 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
 
     from tfbench.backends.tensorflow import input_pipeline, placement, several_workers
     from tfbench.datasets.sources.splits import count_steps_per_epoch
-    from tfbench.records.journal import Journal
-    from tfbench.worker.breakdown import Breakdown
-    from tfbench.worker.recorder import FitReadings, build_callbacks
-    from tfbench.worker.span_clock import SpanClock
+    from tfbench.measure.breakdown import Breakdown
+    from tfbench.measure.recorder import FitReadings, build_callbacks
+    from tfbench.measure.span_clock import SpanClock
+    from tfbench.store.journal import Journal
 
     training = recipe.training
     steps = count_steps_per_epoch(splits.train.num_samples, case.batch_size)

@@ -18,11 +18,11 @@ import click
 import numpy as np
 from scipy import stats
 
-from tfbench.records.observer import Observer
-from tfbench.records.run import RunRequest
 from tfbench.runs.forked import START_VARIABLE
+from tfbench.runs.maker import RunMaker, open_maker
+from tfbench.runs.observer import Observer
+from tfbench.runs.record import RunRequest
 from tfbench.runs.requests import load_request, merge_overrides, series_request
-from tfbench.runs.run_maker import RunMaker, open_maker
 from tfbench.store.store import Store
 from tfbench.tags import GROUP_TAG, ROUND_TAG
 

@@ -44,7 +44,7 @@ from tracking_truth import build_stores, verify  # noqa: E402
 
 from servers import MlflowServer  # noqa: E402
 from tfbench.errors import TrackingError  # noqa: E402
-from tfbench.records.journal import Replay, read_records  # noqa: E402
+from tfbench.store.journal import Replay, read_records  # noqa: E402
 from tfbench.store.store import Store  # noqa: E402
 from tfbench.tracking.mlflow_tracker import MlflowTracker  # noqa: E402
 

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from builders import build_epoch, build_recipe
 from journals import build_sized_result, write_journal
 from servers import MlflowServer
-from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.run import RunExit, RunResult
+from tfbench.runs.record import RunExit, RunResult
+from tfbench.runs.summary import summarize_run
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import fields
 

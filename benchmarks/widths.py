@@ -18,8 +18,8 @@ import click
 from footer import describe_machine
 
 import tfbench
-from tfbench.analysis.comparison.blocks import Runs
-from tfbench.analysis.comparison.judging import judge_rows
+from tfbench.comparisons.blocks import Runs
+from tfbench.comparisons.judging import judge_rows
 
 LONG_SECONDS = 5.0
 LONG_ROUNDS = 3

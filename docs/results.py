@@ -21,20 +21,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfbench import api
-from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.verdict import find_caveats
-from tfbench.analysis.run.warnings import merge_warnings
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.comparison_text import comparison_table
+from tfbench.comparisons.plots import comparison_plots
+from tfbench.comparisons.verdict import find_caveats
+from tfbench.machine.facts import Environment
 from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.toml_text import format_inline
-from tfbench.records.machine import Environment
-from tfbench.records.sweep import SweepPlan
-from tfbench.report.comparison.comparison import comparison_table
-from tfbench.report.comparison.plots import comparison_plots
-from tfbench.report.figures import png
-from tfbench.report.formats import format_bytes
+from tfbench.runs.warnings import merge_warnings
+from tfbench.show.figures import png
+from tfbench.show.formats import format_bytes
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep
-from tfbench.sweeps.sweep_runs import find_runs
+from tfbench.sweeps.plan import SweepPlan
+from tfbench.sweeps.results import find_runs
 from tfbench.wording import markdown_text
 
 RESULTS = Path(__file__).parent / "results"

@@ -208,6 +208,16 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 
 @pytest.fixture
+def with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has this machine accept setups on GPUs, as one that has them."""
+    from tfbench.runs import launch
+    from tfbench.sweeps import planning
+
+    for module in (launch, planning):
+        monkeypatch.setattr(module, "require_gpus", lambda devices: None)
+
+
+@pytest.fixture
 def tfbench(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Finished]:

@@ -27,19 +27,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfbench.comparisons.user_settings import SESSION_SCATTER, MachineSettings, UserSettings
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
-from tfbench.records.observer import Observer
-from tfbench.records.run import RunRequest
-from tfbench.records.settings import SESSION_SCATTER, MachineSettings, UserSettings
+from tfbench.runs.maker import find_earlier_place, open_maker
+from tfbench.runs.observer import Observer
+from tfbench.runs.record import RunRequest
 from tfbench.runs.requests import load_request, merge_overrides, resumed_request
-from tfbench.runs.run import NO_LIMITS, Run, RunLimits, list_rows, read_predecessor, read_stored
-from tfbench.runs.run_maker import find_earlier_place, open_maker
+from tfbench.runs.stored_run import (
+    NO_LIMITS,
+    Run,
+    RunLimits,
+    list_rows,
+    read_predecessor,
+    read_stored,
+)
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_named, read_sweep
 from tfbench.sweeps.arguments import DEFAULT_ROUNDS, check_rounds, make_variation, parse_setup
-from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
-from tfbench.sweeps.plan import plan_sweep
-from tfbench.sweeps.sweep import make_sweep, new_sweep, reopen_sweep
+from tfbench.sweeps.compared import ComparedRuns, Swept, compare_stored, compare_sweep
+from tfbench.sweeps.execution import make_sweep, new_sweep, reopen_sweep
+from tfbench.sweeps.planning import plan_sweep
 from tfbench.wording import DEFAULT_STORE
 
 __all__ = [

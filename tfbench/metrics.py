@@ -110,10 +110,10 @@ METRICS: dict[str, Metric] = {
         "s", _LOWER, "elapsed_seconds of the first epoch with expect.target_accuracy"
     ),
     "peak_memory_bytes": Metric(
-        "bytes", _LOWER, "largest resident size in training, of its processes on a machine"
+        "bytes", _LOWER, "most memory in training, without mapped files, of a machine's processes"
     ),
     "memory_before_model_bytes": Metric(
-        "bytes", _LOWER, "resident size before the model was built"
+        "bytes", _LOWER, "memory before the model was built, without mapped files"
     ),
     "peak_gpu_memory_bytes": Metric(
         "bytes", _LOWER, "most that TensorFlow's allocator held on any one GPU"

@@ -20,6 +20,7 @@ SERIES_TAGS = (
     SESSION_TAG,
 )
 RESUMED_FROM_TAG = "tfbench.resumed_from"  # id of the run that this one continues
+DRY_RUN_TAG = "tfbench.dry_run"  # of a run that ends before its first step
 
 # Of `--fast`, which chooses values of [training] by short runs.
 FAST_TAG = "tfbench.fast"  # group of the short runs

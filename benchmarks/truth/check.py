@@ -24,8 +24,8 @@ import click
 from naps import RECIPE, with_planted
 from planted import read_naps
 
-from tfbench.analysis.comparison.regression import SpeedSample, judge
-from tfbench.runs.baseline import read_baseline
+from tfbench.comparisons.baseline import read_baseline
+from tfbench.comparisons.regression import SpeedSample, judge_regression
 from tfbench.store.store import Store
 
 SEED = 0
@@ -113,9 +113,11 @@ def main(processes: int, seconds: float, comparisons: int) -> None:
     for _ in range(comparisons):
         places = rng.sample(range(processes), 2 * DRAWN)
         baseline = draw(pool, places[:DRAWN])
-        equal.append(judge(baseline, draw(pool, places[DRAWN:]), (None, None), 0.0).judgement)
+        equal.append(
+            judge_regression(baseline, draw(pool, places[DRAWN:]), (None, None), 0.0).judgement
+        )
         now = draw(slower, rng.sample(range(processes), DRAWN))
-        slowed.append(judge(baseline, now, (None, None), 0.0).judgement)
+        slowed.append(judge_regression(baseline, now, (None, None), 0.0).judgement)
     alarms = 1 - equal.count("no measurable difference") / comparisons
     found = slowed.count("regression") / comparisons
     spread = statistics.stdev(pool.samples_per_second) / pool.speed

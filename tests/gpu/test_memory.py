@@ -21,7 +21,7 @@ from gpu_machine import (
 )
 from runs import of_kind
 from tfbench.machine import gpus
-from tfbench.records.journal import read_records
+from tfbench.store.journal import read_records
 
 pytestmark = pytest.mark.gpu
 

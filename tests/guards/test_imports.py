@@ -58,7 +58,7 @@ def importers_of(*packages: str, only_at_import: bool = False) -> set[str]:
 
 # Those who may import some packages, by how their names begin.
 ALLOWED = {
-    FRAMEWORKS: ("backends.", "worker.", "models.", "datasets."),
+    FRAMEWORKS: ("backends.", "measure.", "models.", "datasets."),
     ("tensorflow", "tensorflow_datasets"): ("backends.tensorflow.", "datasets."),
     ("jax",): ("backends.jax.",),
     ("torch",): ("backends.torch.",),
@@ -68,10 +68,10 @@ ALLOWED = {
         "tracking.mlflow_tracker",
         "tracking.server",
     ),
-    ("rich",): ("report.run.console", "report.run.series_console"),
+    ("rich",): ("runs.console", "sweeps.series_console"),
     # The configs of models and data sets use its Field for ranges that no other record has.
     ("pydantic", "pydantic_core"): (
-        *("schema", "records.events", "models.", "datasets."),
+        *("schema", "store.events", "models.", "datasets."),
         *("recipe.value_types", "recipe.sections", "recipe.optimizers"),
     ),
 }

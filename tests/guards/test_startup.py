@@ -43,10 +43,10 @@ FRAMEWORKS = ("tensorflow", "keras", "mlflow")
             FRAMEWORKS,
         ),
         (
-            "import tfbench.machine.devices, tfbench.records.model_table, tfbench.runs.process",
+            "import tfbench.machine.frameworks, tfbench.runs.layer_record, tfbench.runs.process",
             FRAMEWORKS,
         ),
-        ("import tfbench.runs.baseline", FRAMEWORKS),
+        ("import tfbench.comparisons.baseline", FRAMEWORKS),
         (
             "import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs",
             FRAMEWORKS,
@@ -59,7 +59,7 @@ FRAMEWORKS = ("tensorflow", "keras", "mlflow")
             FRAMEWORKS,
         ),
         # A worker hides GPUs, and rejects what cannot be, before TensorFlow is imported.
-        ("import tfbench.worker.__main__, tfbench.worker.benchmark", FRAMEWORKS),
+        ("import tfbench.measure.__main__, tfbench.measure.benchmark", FRAMEWORKS),
     ],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(

@@ -8,7 +8,7 @@ import pytest
 import tfbench
 from journals import build_sized_result, write_journal
 from tfbench.errors import RecipeError, UnknownNameError
-from tfbench.records.observer import Observer
+from tfbench.runs.observer import Observer
 from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ import pytest
 
 from browser import free_port
 from runs import NO_CHECKS, clean_environment, run, run_in_bash
-from tfbench.records.journal import read_records
+from tfbench.store.journal import read_records
 from tfbench.store.store import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -141,7 +141,7 @@ class Victim(Command):
             for child in psutil.Process(self.process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     if (
-                        "tfbench.worker" in child.cmdline()
+                        "tfbench.measure" in child.cmdline()
                         and child.status() != psutil.STATUS_ZOMBIE
                     ):
                         return child

@@ -18,13 +18,13 @@ import pytest
 from builders import build_dataset, build_result, place_request
 from journals import make_database, write_journal
 from profile_runs import build_profile_run, write_profile_journal
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.recipe.files import find_recipe
-from tfbench.records.run import RunRequest
-from tfbench.runs import run_maker, session
-from tfbench.runs.run import Run
+from tfbench.runs import maker, session
+from tfbench.runs.record import RunRequest
+from tfbench.runs.stored_run import Run
+from tfbench.runs.summary import summarize_run
+from tfbench.store.history import list_history
 from tfbench.store.store import Store
-from tfbench.sweeps.history import list_history
 from tfbench.tracking import server
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
@@ -149,7 +149,7 @@ def ask(
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(session, "execute_run", measure_nothing)
     monkeypatch.setattr(server, "serve", serve_nothing)
-    monkeypatch.setattr(run_maker, "Tracker", track_here)
+    monkeypatch.setattr(maker, "Tracker", track_here)
     make_database(Store(Path("my store")))
     Path("my net.toml").write_bytes(find_recipe("cifar10_lenet5").read_bytes())
 
@@ -186,4 +186,6 @@ def test_every_command_that_is_advised_runs_as_printed(
         exit_code, text = ask(shlex.split(command)[1:])
         assert exit_code == 0, f"{shlex.join(advised[command])} advises: {command}\n{text}"
     assert all("my store" in words for words in wanted)
-    assert {words[0] for words in wanted} == {"compare", "recover", "report", "runs", "sweep", "ui"}
+    assert {words[0] for words in wanted} == {
+        *("check", "compare", "recover", "report", "runs", "sweep", "ui"),
+    }

@@ -18,9 +18,9 @@ from builders import build_epoch
 from journals import build_sized_result, write_journal
 from servers import LossyProxy, MlflowServer, serving
 from sweeps import build_plan
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.records.run import RunResult, TrackedRun
+from tfbench.runs.record import RunResult, TrackedRun
+from tfbench.runs.summary import summarize_run
 from tfbench.store.store import Store
 from tfbench.tags import SWEEP_TAG
 from tfbench.tracking import fields

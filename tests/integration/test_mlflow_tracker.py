@@ -12,14 +12,14 @@ import pytest
 
 from journals import build_sized_result, make_database, write_journal
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.records.run import RunExit, RunResult, TrackedRun
-from tfbench.records.sweep import Variation, list_planned_runs
-from tfbench.report.figures import SETUP_COLORS
-from tfbench.report.plot import Panel, Plot, PlotLine, Point
+from tfbench.runs.record import RunExit, RunResult, TrackedRun
+from tfbench.runs.summary import summarize_run
+from tfbench.show.figures import SETUP_COLORS
+from tfbench.show.plot import Panel, Plot, PlotLine, Point
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import FOLDER
+from tfbench.sweeps.plan import Variation, list_planned_runs
 from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import EXPERIMENT_TAGS, OVERVIEW, sweep_view

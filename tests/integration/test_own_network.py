@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runs import NO_CHECKS, run_json
-from tfbench.records.journal import read_records, replay
+from tfbench.store.journal import read_records, replay
 
 RECIPE = """
 [recipe]
@@ -95,7 +95,7 @@ def test_own_network_and_own_data_are_measured(tmp_path: Path) -> None:
     result = replay(read_records(journal))
     assert result.status == "FINISHED"
     assert result.request.allows_code
-    assert result.request.name == "mine-build_model-b20-default"
+    assert result.request.name == "mine-build_model-width=5-b20-default"
     assert result.model is not None and result.model.num_parameters == 3 * 5 + 5 + 5 * 3 + 3
     assert result.dataset is not None
     assert (result.dataset.train_samples, result.dataset.validation_samples) == (40, 10)

@@ -28,13 +28,13 @@ from contract import wait_until
 from journals import begin_elsewhere, build_sized_result, hold, make_database, write_journal
 from profile_runs import build_profile_run, write_profile_journal
 from sweeps import build_plan, write_sweep
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.records import json_lines
-from tfbench.records.journal import read_records, read_result, replay
-from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.runs.recovery import RecoveredRun, import_journals, recover
-from tfbench.store.briefs import read_briefs
+from tfbench.runs.record import RunResult, Summary, TrackedRun
+from tfbench.runs.summary import summarize_run
+from tfbench.store import json_lines
+from tfbench.store.index import read_briefs
+from tfbench.store.journal import read_records, read_result, replay
+from tfbench.store.recover import RecoveredRun, import_journals, recover
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker

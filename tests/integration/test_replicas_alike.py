@@ -36,16 +36,16 @@ from tfbench import backends
 from tfbench.backends.tensorflow import input_pipeline, placement, replica_check
 from tfbench.errors import MeasurementError
 from tfbench.recipe.files import find_recipe, load_recipe
-from tfbench.records.journal import Journal
-from tfbench.records.run import RunRequest
-from tfbench.worker import benchmark
-from tfbench.worker.breakdown import Breakdown
-from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.recorder import CarriedState
+from tfbench.store.journal import Journal
+from tfbench.runs.record import RunRequest
+from tfbench.measure import benchmark
+from tfbench.measure.breakdown import Breakdown
+from tfbench.measure.compiled_model import build_compiled_model
+from tfbench.measure.recorder import CarriedState
 from tfbench.recipe.optimizers import AdamConfig, SgdConfig
 from tfbench.recipe.sections import DistributionConfig, ModelConfig, TrainingConfig
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.placement import Placement
+from tfbench.runs.placement_record import Placement
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources import synthetic
 
@@ -133,7 +133,7 @@ request = RunRequest(run_id="a" * 32, name="planted", created=0.0,
                      recipe=load_recipe(find_recipe("mnist_hidden100_mlp"), values))
 path = Path(sys.argv[2]).with_name("run.jsonl")
 with (mock.patch.object(tf.distribute, "ReductionToOneDevice", tf.distribute.HierarchicalCopyAllReduce),
-      mock.patch("tfbench.worker.prepared.set_process_wide")):  # which this process has done
+      mock.patch("tfbench.measure.prepared.set_process_wide")):  # which this process has done
     try:
         benchmark.run_benchmark(request, Journal(path), Breakdown(0), lambda: None)
     except MeasurementError as error:

@@ -26,7 +26,7 @@ POWERED = """
 import threading
 import time
 from pathlib import Path
-from tfbench.machine import energy
+from tfbench.machine import energy_counters as energy
 
 WATTS = {{"package-0": 10.0, "package-0 dram": 1.5}}
 latest = threading.local()
@@ -198,6 +198,16 @@ def test_a_server_that_is_down_costs_one_warning_and_no_figure(runs: dict[str, D
     assert (done.document["status"], done.document["mlflow"]) == ("FINISHED", None)
     assert any(warning.startswith("not tracked: ") for warning in done.document["warnings"])
     assert len(done.document["epochs"]) == 2
+
+
+def test_a_dry_run_says_what_a_run_would_be_and_leaves_nothing(tmp_path: Path) -> None:
+    recipe = ("mnist_hidden100_mlp", "--data", "synthetic", "--dry-run")
+    document = run_json("run", *recipe, cwd=tmp_path)
+    assert (document["status"], document["epochs"]) == ("DRY_RUN", [])
+    assert document["num_parameters"] == 79_510
+    per_step = document["guessed_seconds"] / document["steps_per_epoch"]
+    assert 1e-3 <= per_step < 100
+    assert list(tmp_path.rglob("*.jsonl")) == []
 
 
 def test_an_epochs_figures_agree_with_each_other_and_with_its_spans(runs: dict[str, Done]) -> None:

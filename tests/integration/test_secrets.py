@@ -77,6 +77,6 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(tmp_path: Path) -> None:
             tfbench("import", "run.jsonl", *other, uri=uri, **noting)
         with contextlib.closing(LossyProxy(server, "nobody")) as proxy:  # which rejects all
             tfbench(*RUN, "--format", "json", uri=f"http://me:{QUOTED}@127.0.0.1:{proxy.port}")
-    assert "tfbench.worker" in called.read_text() and printed.stat().st_size
+    assert "tfbench.measure" in called.read_text() and printed.stat().st_size
     for path in (path for path in tmp_path.rglob("*") if path.is_file()):
         assert [secret for secret in PLANTED if secret.encode() in path.read_bytes()] == [], path

@@ -24,13 +24,13 @@ from sweeps import (
     build_planned_result,
     write_sweep,
 )
-from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.sweep import PlannedRun, Variation, list_planned_runs
-from tfbench.report.html_report import render_report
+from tfbench.comparisons.html_report import render_report
+from tfbench.comparisons.report_contents import gather_contents
+from tfbench.runs.summary import summarize_run
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.report_contents import gather_contents
+from tfbench.sweeps.compared import compare_sweep
+from tfbench.sweeps.plan import PlannedRun, Variation, list_planned_runs
 from tfbench.tracking import database, server
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW

@@ -15,8 +15,8 @@ import pytest
 from browser import free_port
 from fake_workers import read_journal
 from runs import NO_CHECKS, Command, journal_of, of_kind, run, wait_for_the_end_of, wait_until
-from tfbench.records.placement import JOINING
-from tfbench.records.run_folder import WORKERS
+from tfbench.runs.placement_record import JOINING
+from tfbench.store.run_folder import WORKERS
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = [

@@ -16,10 +16,31 @@ _PLACE = re.compile(r"--[\w-]+( \S+)?: |strategy multi_worker: ")  # where the e
 _CHANGING = ("append", "extend")
 # Say what came of runs; names in them are those of errors elsewhere.
 _RESULTS = (
-    "report/",
-    "analysis/comparison/fastest",
-    "analysis/comparison/openness",
-    "analysis/comparison/verdict",
+    "comparisons/comparison_text",
+    "comparisons/difference_text",
+    "comparisons/fastest",
+    "comparisons/html_report",
+    "comparisons/machines_text",
+    "comparisons/openness",
+    "comparisons/plots",
+    "comparisons/references_text",
+    "comparisons/regression_text",
+    "comparisons/scaling_text",
+    "comparisons/speeds",
+    "comparisons/verdict",
+    "profiles/profile_",
+    "runs/beginning",
+    "runs/console",
+    "runs/header",
+    "runs/layer_table",
+    "runs/length",
+    "runs/repeat_text",
+    "runs/run_text",
+    "show/",
+    "store/history_table",
+    "sweeps/round_text",
+    "sweeps/series_console",
+    "sweeps/sweep_text",
 )
 _RAISED = "raise"
 _RETURNED = "return"

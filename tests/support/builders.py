@@ -5,14 +5,14 @@ Each builder takes what a test cares about and fills in the rest.
 
 from typing import Any
 
+from tfbench.machine.facts import Environment, PeakCheck, Usage
 from tfbench.recipe import registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import Recipe
-from tfbench.records.machine import Environment, PeakCheck, Usage
-from tfbench.records.observer import TrainingProgress
-from tfbench.records.placement import Placement
-from tfbench.records.run import (
+from tfbench.runs.observer import TrainingProgress
+from tfbench.runs.placement_record import Placement
+from tfbench.runs.record import (
     DatasetSummary,
     EffectiveSettings,
     EpochRecord,

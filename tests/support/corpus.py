@@ -96,9 +96,9 @@ def describe(model: Any, history: dict[str, Any], num_steps: int) -> dict[str, A
 def train_by_tfbench(name: str, strategy: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """Trains a program's network and data as `tfbench run FILE:build_model` does."""
     from builders import build_recipe, build_request
-    from tfbench.records.journal import Journal
-    from tfbench.worker import benchmark
-    from tfbench.worker.breakdown import Breakdown
+    from tfbench.measure import benchmark
+    from tfbench.measure.breakdown import Breakdown
+    from tfbench.store.journal import Journal
 
     file = PROGRAMS / f"{name}.py"
     devices = ["cpu:0", "cpu:1"] if strategy == "mirrored" else ["cpu:0"]
@@ -149,7 +149,7 @@ def train_by_tfbench(name: str, strategy: str, overrides: dict[str, Any]) -> dic
 def train_by_fit(name: str, strategy: str) -> dict[str, Any]:
     """Trains it by `fit`, as the program does; over two replicas, in the scope of a strategy."""
 
-    from tfbench.worker.recorder import flatten_logs
+    from tfbench.measure.recorder import flatten_logs
 
     program = load_program(name)
     scope = scope_of_replicas() if strategy == "mirrored" else contextlib.nullcontext()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fake_workers
-from tfbench.worker import forks
+from tfbench.measure import forks
 
 THREADS = "TFBENCH_TEST_THREADS"  # set: what is imported starts a thread
 FAILS = "TFBENCH_TEST_FAILS"  # set: the import fails
@@ -21,7 +21,7 @@ STOPS = "TFBENCH_TEST_STOPS"  # set: it is stopped before it is ready
 
 
 def main() -> None:
-    """Stands in for that of `tfbench.worker.forks`."""
+    """Stands in for that of `tfbench.measure.forks`."""
     real = importlib.import_module
     fakes: Any = forks
     fakes.importlib = types.SimpleNamespace(
@@ -30,7 +30,7 @@ def main() -> None:
     fakes.import_keras = _import
     fakes._make_data_ahead = lambda path: None
     fakes.backends = types.SimpleNamespace(current=lambda: None)
-    worker: Any = types.ModuleType("tfbench.worker.__main__")
+    worker: Any = types.ModuleType("tfbench.measure.__main__")
     worker.main = _measure
     sys.modules[worker.__name__] = worker
     forks.main()

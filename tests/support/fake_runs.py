@@ -10,11 +10,11 @@ from typing import Any
 
 from builders import build_dataset, build_environment, build_result
 from journals import write_journal
-from tfbench.records.observer import Observer
-from tfbench.records.run import RunExit, RunRequest, Summary
-from tfbench.runs.run import NO_LIMITS, Run, RunLimits
-from tfbench.runs.run_maker import RunMaker
-from tfbench.store.briefs import write_brief
+from tfbench.runs.maker import RunMaker
+from tfbench.runs.observer import Observer
+from tfbench.runs.record import RunExit, RunRequest, Summary
+from tfbench.runs.stored_run import NO_LIMITS, Run, RunLimits
+from tfbench.store.index import write_brief
 from tfbench.store.store import Store, TrackingState
 
 # What becomes of a run: its speed, how it ended, or why it was rejected.

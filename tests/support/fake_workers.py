@@ -2,7 +2,7 @@
 
 Quick ones that write journals, and meet the fates they are given.
 
-As a program it stands in for `python -m tfbench.worker`, without tfbench and whatever it imports.
+As a program it stands in for `python -m tfbench.measure`, without tfbench and whatever it imports.
 """
 
 import json

@@ -19,12 +19,12 @@ import numpy as np
 
 from tfbench import backends
 from tfbench.datasets.sources import synthetic
+from tfbench.measure.compiled_model import build_compiled_model
+from tfbench.measure.process_settings import configure_keras
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.files import find_recipe, list_recipes, load_recipe
 from tfbench.recipe.sections import Recipe
-from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.process_settings import configure_keras
 
 FILE = Path(__file__).parents[1] / "data" / "first_steps.json"
 FACTOR = 10  # of what TensorFlow's two orders of sums differ by; seen: twice

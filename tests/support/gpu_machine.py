@@ -22,7 +22,7 @@ import pytest
 import runs
 from runs import Finished
 from tfbench.machine import gpus
-from tfbench.machine.devices import is_installed
+from tfbench.machine.frameworks import is_installed
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 
 REHEARSAL = bool(os.environ.get("TFBENCH_GPU_REHEARSAL"))

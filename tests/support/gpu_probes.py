@@ -22,13 +22,13 @@ import first_steps
 from tfbench import backends
 from tfbench.backends import peak
 from tfbench.backends.device_choice import require_possible
+from tfbench.measure import forks
+from tfbench.measure.breakdown import Breakdown
+from tfbench.measure.process_settings import import_keras, set_process_wide
+from tfbench.measure.span_clock import SpanClock
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import MeasurementConfig, Recipe
-from tfbench.records.run import StepSpan
-from tfbench.worker import forks
-from tfbench.worker.breakdown import Breakdown
-from tfbench.worker.process_settings import import_keras, set_process_wide
-from tfbench.worker.span_clock import SpanClock
+from tfbench.runs.record import StepSpan
 
 
 def _load(device: str, name: str = "mnist_hidden100_mlp", **values: Any) -> Recipe:
@@ -57,8 +57,8 @@ def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, 
     chosen = {f"training.{name}": value for name, value in training.items()}
     recipe = _load(device, **{"distribution.strategy": strategy}, **batch, **chosen)
     resolved = _start(recipe)
-    from tfbench.worker.compiled_model import build_compiled_model
-    from tfbench.worker.data import load_data
+    from tfbench.measure.compiled_model import build_compiled_model
+    from tfbench.measure.data import load_data
 
     splits = load_data(recipe.dataset, None, seed=0)
     with resolved.scope():

@@ -20,11 +20,11 @@ from builders import (
     build_settings,
     build_sizes,
 )
-from tfbench.records.journal import plain_fields
-from tfbench.records.observer import Observer
-from tfbench.records.run import RunRequest
 from tfbench.runs import session
-from tfbench.runs.run import Run
+from tfbench.runs.observer import Observer
+from tfbench.runs.record import RunRequest
+from tfbench.runs.stored_run import Run
+from tfbench.store.journal import plain_fields
 from tfbench.store.store import Store, TrackingState
 
 RUN = "run1"
@@ -56,8 +56,8 @@ def start_fakes(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Fates:
 
 def _start_fake(real: Any, command: Sequence[str], **options: Any) -> Any:
     """Starts a worker that measures nothing in place of one that does, and all else as it is."""
-    if "tfbench.worker" in command:
-        place = command.index("tfbench.worker")
+    if "tfbench.measure" in command:
+        place = command.index("tfbench.measure")
         command = [
             *command[: place - 2],
             sys.executable,

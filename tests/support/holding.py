@@ -10,9 +10,9 @@ from pathlib import Path
 # until it is ended.
 _HOLD = """
 import sys
-if sys.orig_argv[-2:-1] == ["tfbench.worker"]:
+if sys.orig_argv[-2:-1] == ["tfbench.measure"]:
     import threading
-    from tfbench.records.journal import Journal
+    from tfbench.store.journal import Journal
 
     append, counts = Journal.append, dict()
 

@@ -21,10 +21,10 @@ from builders import (
     build_result,
     build_span,
 )
-from tfbench.records.journal import Journal, plain_fields, request_fields
-from tfbench.records.profile import Profile
-from tfbench.records.run import ModelSummary, RunResult
+from tfbench.profiles.readings import Profile
+from tfbench.runs.record import ModelSummary, RunResult
 from tfbench.schema import to_plain
+from tfbench.store.journal import Journal, plain_fields, request_fields
 from tfbench.store.liveness import run_lock
 from tfbench.store.store import Store
 from tfbench.tracking import database

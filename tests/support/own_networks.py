@@ -206,9 +206,9 @@ def train(name: str, strategy: str) -> dict[str, Any]:
     from builders import build_recipe, build_request
     from tfbench.backends.array_feeding import ArrayFeeding
     from tfbench.datasets.sources.user_arrays import splits_of_arrays
-    from tfbench.records.journal import Journal
-    from tfbench.worker import benchmark
-    from tfbench.worker.breakdown import Breakdown
+    from tfbench.measure import benchmark
+    from tfbench.measure.breakdown import Breakdown
+    from tfbench.store.journal import Journal
 
     recipe = build_recipe(
         model={"name": f"{__file__}:{name}"},

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tfbench.report.plot import Panel, Plot, PlotLine, Point
+from tfbench.show.plot import Panel, Plot, PlotLine, Point
 
 SLOW = PlotLine("slow", (Point(32, 100.0, 90.0, 110.0), Point(64, 150.0, 140.0, 160.0)))
 FAST = PlotLine("fast", (Point(32, 200.0, 180.0, 220.0), Point(64, 400.0)))

@@ -13,8 +13,14 @@ from builders import (
     build_result,
     build_span,
 )
-from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState, Moment
-from tfbench.records.run import RunResult
+from tfbench.machine.energy_readings import (
+    EnergyReading,
+    EnergySource,
+    EnergySources,
+    MachineState,
+    Moment,
+)
+from tfbench.runs.record import RunResult
 
 GPU = "0000:3b:00.0"
 WATTS = {"package-0": 10.0, "package-0 dram": 2.0, GPU: 200.0}

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from builders import build_recipe, build_request
+from tfbench.measure.breakdown import Breakdown
+from tfbench.measure.prepared import Prepared
+from tfbench.measure.recorder import FitReadings
+from tfbench.measure.span_clock import SpanClock
 from tfbench.recipe.sections import MeasurementConfig
-from tfbench.records.batch_sizes import BatchSizes
-from tfbench.records.journal import Journal, Replay, request_fields
-from tfbench.records.json_lines import Follower
-from tfbench.records.run import RunResult, StepSpan
-from tfbench.worker.breakdown import Breakdown
-from tfbench.worker.prepared import Prepared
-from tfbench.worker.recorder import FitReadings
-from tfbench.worker.span_clock import SpanClock
+from tfbench.runs.batch_sizes import BatchSizes
+from tfbench.runs.record import RunResult, StepSpan
+from tfbench.store.journal import Journal, Replay, request_fields
+from tfbench.store.json_lines import Follower
 
 
 def build_readings(

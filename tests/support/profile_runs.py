@@ -6,8 +6,8 @@ from typing import Any
 from builders import build_recipe, build_request
 from journals import write_journal
 from profiles import build_profiled
-from tfbench.records.profile import Profile, ProfiledOperation, ProfileRequest
-from tfbench.records.run import RunExit, RunRequest, RunResult
+from tfbench.profiles.readings import Profile, ProfiledOperation, ProfileRequest
+from tfbench.runs.record import RunExit, RunRequest, RunResult
 from tfbench.store.store import Store
 
 KILLED = RunExit(status="KILLED", reason="interrupted by SIGINT")

@@ -3,8 +3,8 @@
 from typing import Any
 
 from builders import build_placement, build_recipe, build_request, build_result
-from tfbench.records.machine import PeakCheck
-from tfbench.records.profile import (
+from tfbench.machine.facts import PeakCheck
+from tfbench.profiles.readings import (
     BandwidthCheck,
     Profile,
     ProfiledLayer,
@@ -12,7 +12,7 @@ from tfbench.records.profile import (
     ProfileRound,
     TracedCall,
 )
-from tfbench.records.run import RunResult
+from tfbench.runs.record import RunResult
 
 MS = 1e-3
 CALLS = {"dispatch": 0.2, "forward": 1.2, "backward": 4.2, "update": 5.2}

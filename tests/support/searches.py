@@ -8,10 +8,10 @@ import pytest
 
 from builders import build_settings, build_sizes, place_request
 from fake_runs import end_run, keep_run
-from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs import session
-from tfbench.runs.run import Run, RunLimits
-from tfbench.sweeps import plan, show_in_mlflow
+from tfbench.runs.record import RunRequest, TrackedRun
+from tfbench.runs.stored_run import Run, RunLimits
+from tfbench.sweeps import planning, show_in_mlflow
 
 KEY = "training.global_batch_size"
 SETUPS = ("default cpu:0", "mirrored cpu:0,cpu:1")
@@ -90,7 +90,7 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> MakeRuns:
 
         monkeypatch.setattr(session, "execute_run", execute)
         monkeypatch.setattr(show_in_mlflow, "show_sweep", lambda *rest: None)  # in MLflow
-        monkeypatch.setattr(plan, "count_gpus", lambda backend: 0)
+        monkeypatch.setattr(planning, "count_gpus", lambda backend: 0)
         return runs
 
     return use

@@ -251,7 +251,7 @@ def import_all() -> None:
     """Imports what commands and MLflow's process need, so that forked ones have it; no framework."""
     import pkgutil
 
-    for room in ("analysis", "cli", "report", "runs", "store", "sweeps", "tracking"):
+    for room in ("cli", "comparisons", "profiles", "runs", "show", "store", "sweeps", "tracking"):
         package = importlib.import_module(f"tfbench.{room}")
         for module in pkgutil.walk_packages(package.__path__, f"tfbench.{room}."):
             if module.name != "tfbench.sweeps.ray_engine":

@@ -21,12 +21,12 @@ from tfbench import backends
 from tfbench.backends.device_choice import require_possible
 from tfbench.datasets.sources.splits import Splits
 from tfbench.errors import DeviceError
+from tfbench.measure import checkpoints, data
+from tfbench.measure.compiled_model import build_compiled_model
+from tfbench.measure.process_settings import import_keras, set_process_wide
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import Recipe
 from tfbench.schema import to_plain
-from tfbench.worker import checkpoints, data
-from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.process_settings import import_keras, set_process_wide
 
 BATCH = 16
 NUM_STEPS = 20

@@ -15,11 +15,13 @@ from builders import (
     place_request,
 )
 from journals import write_journal
-from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief
+from tfbench.machine.facts import BreakdownRecord
 from tfbench.recipe.tables import to_tables
-from tfbench.records.machine import BreakdownRecord
-from tfbench.records.run import ModelSummary, RunExit, RunResult
-from tfbench.records.sweep import (
+from tfbench.runs.record import ModelSummary, RunExit, RunResult
+from tfbench.store.brief import FORMAT_VERSION, RunBrief
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import new_log
+from tfbench.sweeps.plan import (
     PlannedRun,
     Setup,
     StartedRun,
@@ -29,9 +31,7 @@ from tfbench.records.sweep import (
     list_planned_runs,
     resolve_recipe,
 )
-from tfbench.store.store import Store
-from tfbench.store.sweep_log import new_log
-from tfbench.sweeps.sweep_runs import tags_of
+from tfbench.sweeps.results import tags_of
 
 BATCHES = Variation(key="training.global_batch_size", values=(32, 64))
 TWO_SETUPS = (

@@ -28,18 +28,18 @@ from tfbench.backends.device_choice import Placed
 from tfbench.cli import cli
 from tfbench.datasets.sources import synthetic
 from tfbench.errors import RecipeError
-from tfbench.machine import children, devices
-from tfbench.machine.devices import Framework
+from tfbench.machine import children, frameworks
+from tfbench.machine.facts import Gpu
+from tfbench.machine.frameworks import Framework
+from tfbench.measure import prepared
 from tfbench.recipe.files import list_recipes, load_recipe
 from tfbench.recipe.tables import list_meanings, parse_override
 from tfbench.recipe.tfds_options import Options
-from tfbench.records.machine import Gpu
-from tfbench.records.run import RunRequest
 from tfbench.runs import launch, session
+from tfbench.runs.record import RunRequest
 from tfbench.schema import meanings_of
 from tfbench.store.store import Store
-from tfbench.sweeps import plan
-from tfbench.worker import prepared
+from tfbench.sweeps import planning
 
 FOREIGN = re.compile(r"`(?:ray|mlflow) [^`]*`|the first with --head|pip install .*")
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
@@ -63,8 +63,8 @@ def ask(tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would outlive a change of the code
     monkeypatch.setattr(launch, "_list_visible_gpus", lambda: (Gpu(name="GPU"),) * 3)
     monkeypatch.setattr(children, "ask_child", answer_nothing)
-    monkeypatch.setattr(devices, "ask_framework", lambda name: Framework(name=name))
-    monkeypatch.setattr(plan, "is_installed", lambda backend: backend != "torch")
+    monkeypatch.setattr(frameworks, "ask_framework", lambda name: Framework(name=name))
+    monkeypatch.setattr(planning, "is_installed", lambda backend: backend != "torch")
     monkeypatch.setattr(synthetic, "POOL_BYTES", 2**20)
     prepare_here(monkeypatch)
 
@@ -113,6 +113,7 @@ def precision() -> Any:
     keras.config.set_dtype_policy("float32")
 
 
+@pytest.mark.usefixtures("with_gpus")
 @pytest.mark.filterwarnings("ignore:Model doesn't support")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: f"{one.error}: {one.asked}")
 def test_advice_that_is_followed_helps(

@@ -23,7 +23,7 @@ from tfbench.datasets.sources.order import crop_at_random, crop_view
 from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
 from tfbench.recipe.backend_support import PREFETCHED_BATCHES
 from tfbench.recipe.sections import TrainingConfig
-from tfbench.records.placement import WHOLE, BatchPart
+from tfbench.runs.placement_record import WHOLE, BatchPart
 
 Array = npt.NDArray[Any]
 Batch = tuple[Any, ...]  # inputs, targets and weights, as far as there are any

@@ -25,14 +25,14 @@ from tfbench.backends.device_choice import Placed, choose_devices, list_visible
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, Trace
 from tfbench.machine import gpus
-from tfbench.machine.devices import Framework
 from tfbench.machine.environment import cpu_model, describe_environment
+from tfbench.machine.facts import Environment
+from tfbench.machine.frameworks import Framework
 from tfbench.recipe.backend_support import BackendName
-from tfbench.recipe.devices import require_fitting
+from tfbench.recipe.device_names import require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.machine import Environment
-from tfbench.records.placement import Feed, ModelLayout, Placement, ReplicaCheck, WorkerRank
-from tfbench.records.run import EffectiveSettings
+from tfbench.runs.placement_record import Feed, ModelLayout, Placement, ReplicaCheck, WorkerRank
+from tfbench.runs.record import EffectiveSettings
 
 
 class Backend(ArrayFeeding):

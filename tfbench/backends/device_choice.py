@@ -13,9 +13,9 @@ from typing import Any
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
 from tfbench.recipe.backend_support import title_of
-from tfbench.recipe.devices import Device, parse_devices, require_usable
+from tfbench.recipe.device_names import Device, parse_devices, require_usable
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Placement
+from tfbench.runs.placement_record import Placement
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 Devices = tuple[Device, ...]

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from tfbench import backends
+from tfbench.machine.facts import PeakCheck
 from tfbench.machine.usage import read_counters
-from tfbench.records.machine import PeakCheck
-from tfbench.records.profile import BandwidthCheck
+from tfbench.profiles.readings import BandwidthCheck
 
 # rows and columns; larger products are no faster, smaller ones are
 _CPU_SIZE = 2048

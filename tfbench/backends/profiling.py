@@ -9,7 +9,7 @@ import numpy as np
 from tfbench import backends
 from tfbench.backends.array_feeding import Batch, Transform, ahead
 from tfbench.datasets.sources.splits import list_arrays, map_arrays
-from tfbench.records.profile import ProfiledOperation
+from tfbench.profiles.readings import ProfiledOperation
 
 Call = Callable[[], None]
 

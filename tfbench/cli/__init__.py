@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import inspect
 import io
 import itertools
 import json
@@ -18,7 +19,7 @@ import click
 
 from tfbench import __version__
 from tfbench.cli._output import CleanStream, clean_streams
-from tfbench.errors import ExitCode, Notice, TfbenchError
+from tfbench.errors import ExitCode, Notice, TfbenchError, did_you_mean
 from tfbench.wording import shorten, shorten_lines
 
 # The module of each command, which is imported once the command is called.
@@ -48,6 +49,14 @@ _MODULES = {
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_MODULES)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Finds the command that was typed, or names the nearest one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            message = f"{error.message}{did_you_mean(args[0], _MODULES)}"
+            raise click.UsageError(message, ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
@@ -103,15 +112,27 @@ def main() -> None:
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
-        exit_code = _explain(
-            type(error).__name__, error.format_message(), text.getvalue().rstrip(), error.exit_code
-        )
+        shown = text.getvalue().rstrip()
+        if isinstance(error, click.MissingParameter) and error.ctx:
+            shown += _first_example(error.ctx.command)
+        exit_code = _explain(type(error).__name__, error.format_message(), shown, error.exit_code)
     except TfbenchError as error:
         exit_code = _explain(type(error).__name__, str(error), f"Error: {error}", error.exit_code)
     except OSError as error:
         message = _describe(error)
         exit_code = _explain("OSError", message, f"Error: {message}", ExitCode.USAGE)
     sys.exit(exit_code if isinstance(exit_code, int) else ExitCode.DONE)
+
+
+def _first_example(command: click.Command) -> str:
+    """Returns the first example of a command's help, below a line of its own; "" without any."""
+    _, _, examples = inspect.cleandoc(command.help or "").partition("\b\n")
+    lines = []
+    for line in examples.splitlines():
+        lines.append(f"  {line}")
+        if not line.endswith("\\"):
+            break
+    return "\n".join(["\n\nFor example:", *lines]) if lines else ""
 
 
 @contextlib.contextmanager

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from tfbench.cli._options import measuring_options
+from tfbench.cli._options import is_given, measuring_options
 from tfbench.errors import RecipeError
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
-    from tfbench.records.run import RunRequest
-    from tfbench.report.run.console import RunConsole
-    from tfbench.runs.run import Run, RunLimits
-    from tfbench.runs.run_maker import RunMaker
+    from tfbench.runs.console import RunConsole
+    from tfbench.runs.maker import RunMaker
+    from tfbench.runs.record import RunRequest
+    from tfbench.runs.stored_run import Run, RunLimits
     from tfbench.store.store import Store, TrackingState
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,7 +48,7 @@ class Measuring(NamedTuple):
     @property
     def limits(self) -> "RunLimits":
         """Of each run."""
-        from tfbench.runs.run import RunLimits
+        from tfbench.runs.stored_run import RunLimits
 
         memory = None if self.memory_limit_bytes is None else int(self.memory_limit_bytes)
         return RunLimits(timeout_seconds=self.run_timeout_seconds, memory_bytes=memory)
@@ -94,6 +94,11 @@ class Measuring(NamedTuple):
             )
         except RecipeError as error:
             raise RecipeError(_name_options(str(error), given)) from error
+        if request.recipe.dataset.name == "network" and is_given("data_dir"):
+            raise RecipeError(
+                "--data-dir: is not used, since random samples are made for this network. Write a"
+                " function load_data() beside it that reads your data."
+            )
         return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
     def with_defaults(self, values: Mapping[str, Any]) -> "Measuring":
@@ -107,7 +112,7 @@ class Measuring(NamedTuple):
             before: Where the run or sweep that is resumed was tracked; it holds unless the options
                 say otherwise.
         """
-        from tfbench.runs.run_maker import open_maker
+        from tfbench.runs.maker import open_maker
 
         return open_maker(
             self.store, not self.no_mlflow, self.tracking_uri, self.experiment, before
@@ -149,7 +154,7 @@ class ShownRuns:
 
         It is on stderr if the run is not part of the result (`is_aside`).
         """
-        from tfbench.report.run.series_console import SeriesConsole
+        from tfbench.sweeps.series_console import SeriesConsole
 
         console = SeriesConsole(
             label,
@@ -162,7 +167,7 @@ class ShownRuns:
 
     def open_console(self) -> "RunConsole":
         """Returns what shows a run alone."""
-        from tfbench.report.run.console import RunConsole
+        from tfbench.runs.console import RunConsole
 
         return RunConsole(quiet_stdout=self.as_json, server=self.maker.server)
 

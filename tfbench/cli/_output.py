@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from tfbench.errors import ExitCode, OutputError
-from tfbench.records.whole_files import is_stream, write_output
-from tfbench.report.formats import TEXT_WIDTH
+from tfbench.show.formats import TEXT_WIDTH
+from tfbench.store.whole_files import is_stream, write_output
 from tfbench.wording import clean, one_line, without_secrets
 
 if TYPE_CHECKING:
-    from tfbench.report.table import Section
+    from tfbench.show.table import Section
 
 
 class CleanStream:
@@ -71,6 +71,20 @@ def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
         click.echo(one_line(line), err=err)
 
 
+def echo_comparison(lines: Iterable[str], *, err: bool = False) -> None:
+    """Prints lines, on a terminal with what is faster or slower in colour."""
+    stream = sys.stderr if err else sys.stdout
+    if stream is None or not stream.isatty():
+        echo_lines(lines, err=err)
+        return
+    from tfbench.comparisons.speeds import color_speedups
+    from tfbench.runs.console import open_console, shown
+
+    console = open_console(stderr=err)
+    for line in lines:
+        console.print(color_speedups(shown(line)), soft_wrap=True)
+
+
 def log(text: str) -> None:
     """Prints on stderr what happens."""
     echo_lines([text], err=True)
@@ -119,14 +133,14 @@ def write_to(output: Path, data: bytes) -> None:
 
 def echo_json(thing: object) -> None:
     """Prints a record, an analysis or a table as one JSON document on stdout."""
-    from tfbench.report.document import document
+    from tfbench.show.document import document
 
     click.echo(json.dumps(document(thing), indent=2, allow_nan=False))
 
 
 def echo_sections(sections: "Iterable[Section]", width: int | None = None) -> None:
     """Prints sections as text, in lines of `width` characters, or of `text_width()`."""
-    from tfbench.report.table import text
+    from tfbench.show.table import text
 
     echo_lines(text(sections, width or text_width()))
 

@@ -12,7 +12,7 @@ import click
 from tfbench.errors import RecipeError, TrackingError
 
 if TYPE_CHECKING:
-    from tfbench.records.settings import UserSettings
+    from tfbench.comparisons.user_settings import UserSettings
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import MakeTracker
 
@@ -23,7 +23,7 @@ def tracker_maker(store: "Store", named: str | None) -> "MakeTracker":
     They use its own database, or an address that the user has `named` for this call; others are
     rejected.
     """
-    from tfbench.runs.run_maker import open_tracker
+    from tfbench.runs.maker import open_tracker
 
     return functools.partial(open_tracker, store=store, named=named)
 
@@ -53,7 +53,7 @@ def read_settings() -> "UserSettings":
     """
     # In XDG_CONFIG_HOME, else below `~/.config`.
     path = Path(click.get_app_dir("tfbench")) / "config.toml"
-    from tfbench.records.settings import UserSettings
+    from tfbench.comparisons.user_settings import UserSettings
 
     # A home that is no folder, or that may not be entered, has none.
     if not os.path.lexists(path):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._output import (
+    echo_comparison,
     echo_json,
     echo_lines,
     exit_code,
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tfbench.cli._measuring import Measuring
-    from tfbench.records.run import RunRequest
-    from tfbench.records.sweep import SweepPlan
-    from tfbench.runs.run_maker import RunMaker
-    from tfbench.sweeps.comparison import Swept
-    from tfbench.sweeps.sweep import Planned
+    from tfbench.runs.maker import RunMaker
+    from tfbench.runs.record import RunRequest
+    from tfbench.sweeps.compared import Swept
+    from tfbench.sweeps.execution import Planned
+    from tfbench.sweeps.plan import SweepPlan
 
 
 def make_plan(
@@ -50,7 +51,7 @@ def make_plan(
         planning: As of `plan_sweep`.
     """
     from tfbench.sweeps.arguments import parse_setup
-    from tfbench.sweeps.plan import plan_sweep, read_variations
+    from tfbench.sweeps.planning import plan_sweep, read_variations
 
     named = [parse_setup(text) for text in setups]
     varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
@@ -78,16 +79,16 @@ def make_sweep(
         ray: Address of the Ray cluster that makes the runs; None: this machine.
         is_crossover: Whether the document is of where one setup overtakes the other.
     """
-    from tfbench.report.run.series_console import SweepConsole
-    from tfbench.sweeps import sweep
-    from tfbench.sweeps.plan import warn_of_unused_gpus
+    from tfbench.sweeps import execution
+    from tfbench.sweeps.planning import check_machine
+    from tfbench.sweeps.series_console import SweepConsole
     from tfbench.sweeps.tasks import reusable_results
 
     plan = planned.plan
     results = planned.results
     if not ray:
         results = reusable_results(plan, results, measuring.store, planned.due.runs)
-        warn_of_unused_gpus(plan)
+        check_machine(plan, [run for run in planned.due.runs if run.number not in results])
     num_made = sum(run.number in results for run in planned.due.runs)
     num_due = len(planned.due.runs)
     show_plan(plan, num_due - num_made, planned.due.num_most - num_made, measuring)
@@ -104,7 +105,7 @@ def make_sweep(
             is_tracked=maker.tracker is not None,
         )
         with console:
-            made = sweep.make_sweep(planned, maker, console)
+            made = execution.make_sweep(planned, maker, console)
     end = made.end
     if not (end.results or end.was_interrupted or ray or measuring.as_json):
         log("Nothing was measured: no run fits into --time-budget. Give more time.")
@@ -125,7 +126,7 @@ def _has_failed(made: "Swept") -> bool:
 
     A value that is too large is a result of a refinement.
     """
-    from tfbench.analysis.comparison.failures import UNKNOWN
+    from tfbench.comparisons.failures import UNKNOWN
 
     if not made.plan.refinement:
         return made.end.num_failed > 0
@@ -148,7 +149,7 @@ def show_plan(
         measuring: What the command was given.
         more: Lines.
     """
-    from tfbench.report.comparison.sweep import plan_lines
+    from tfbench.sweeps.sweep_text import plan_lines
 
     store = measuring.store.root
     lines = plan_lines(plan, num_left, num_most_left, store=store, width=text_width())
@@ -159,8 +160,8 @@ def _make_on_ray(
     planned: "Planned", address: str, maker: "RunMaker", measuring: "Measuring"
 ) -> "Swept":
     """Makes the incomplete tasks of a sweep on a Ray cluster, and brings the runs into MLflow."""
-    from tfbench.report.run.sections import recovery_command
-    from tfbench.runs.recovery import recover
+    from tfbench.runs.run_text import recovery_command
+    from tfbench.store.recover import recover
     from tfbench.store.sweep_log import read_sweep
     from tfbench.sweeps import ray_engine
     from tfbench.sweeps.show_in_mlflow import compare_and_track
@@ -184,7 +185,7 @@ def _make_on_ray(
 
 def follow_up_commands(maker: "RunMaker", sweep_id: str) -> list[str]:
     """Returns the commands that show a sweep again, and open it in MLflow or bring it there."""
-    from tfbench.report.run.sections import recovery_command
+    from tfbench.runs.run_text import recovery_command
 
     store = maker.store
     if maker.tracker is not None:
@@ -211,10 +212,10 @@ def _show_swept(
     is_crossover: bool,
 ) -> None:
     """Shows what came of a sweep, which a Ray cluster has made if `ray` names one."""
-    from tfbench.report.comparison.comparison import comparison_sections
-    from tfbench.report.comparison.sweep import crossover_document
-    from tfbench.report.table import text
-    from tfbench.sweeps.comparison import ComparedRuns
+    from tfbench.comparisons.comparison_text import comparison_sections
+    from tfbench.show.table import text
+    from tfbench.sweeps.compared import ComparedRuns
+    from tfbench.sweeps.sweep_text import crossover_document
 
     comparison = made.comparison
     plan = made.plan
@@ -235,7 +236,7 @@ def _show_swept(
             why = "no machine has made them" if ray else "the time budget is used up"
         lines += ["", f"Ended early: {why}. This goes on:"]
         lines += [f"  {store.command(*plan.resume_words, *where)}"]
-    echo_lines([*lines, "", *follow_up_commands(maker, plan.sweep_id)], err=measuring.as_json)
+    echo_comparison([*lines, "", *follow_up_commands(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
         document = made.document()
         if made.crossover and is_crossover:

@@ -1,5 +1,6 @@
 """`tfbench check`: whether a recipe has become slower."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,11 @@ from tfbench.cli._options import (
 )
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.errors import ExitCode
+from tfbench.wording import command_line
 
 if TYPE_CHECKING:
-    from tfbench.report.table import Section
-    from tfbench.runs.series import RunSeries
+    from tfbench.runs.repeat import RunSeries
+    from tfbench.show.table import Section
 
 
 @click.command(
@@ -64,32 +66,34 @@ def check_command(
 
     This runs the recipe several times and compares the speeds with the baseline (t-test of their
     logarithms). A regression is a slow-down of more than --fail-above, with 95 % confidence. If a
-    slow-down of 10 % (or of twice the limit, if that is larger) could have passed, the result is
-    "could not tell", with exit code 0. With --require-detect, it is exit code 1. Speed on a quiet
-    machine varies by about 2 % between days. With a limit below 5 %, unchanged code fails more
-    often.
+    slow-down of 10 % (or of twice the limit, if that is larger) could have passed, and the interval
+    does not exclude it, the result is "could not tell", with exit code 0. With --require-detect, it
+    is exit code 1. Speed on a quiet machine varies by about 2 % between days. With a limit below 5
+    %, unchanged code fails more often.
 
-    Recipe, settings, machine and devices must match; the length of runs may differ. Other changes
-    are listed: versions, the commit, the length. A machine is identified by its host name, so give
-    a container a fixed one: docker run --hostname bench.
+    Recipe, the network's size, settings, machine and devices must match, or the exit code is 2; the
+    length of runs may differ. Other changes are listed: versions, the commit, the length. A machine
+    is identified by its host name, so give a container a fixed one: docker run --hostname bench.
 
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json
     tfbench check mnist_mlp --data synthetic --baseline baseline.json
+    tfbench check nets.py:build_model --baseline baseline.json
     tfbench check mine.toml --baseline mine.json --require-detect 10%
     tfbench check mine.toml --baseline mine.json --format json > check.json
     """
-    from tfbench.report.comparison.regression import (
+    from tfbench.comparisons import baseline as baselines
+    from tfbench.comparisons.regression_text import (
         baseline_sections,
         check_document,
         check_sections,
     )
-    from tfbench.runs import baseline as baselines
 
     if require_detect is not None and require_detect <= fail_above:
         raise click.UsageError(
             f"--require-detect: must be more than --fail-above, {100 * fail_above:g} %. Received:"
-            f" {100 * require_detect:g} %. Use --fail-above 0, or a larger --require-detect."
+            f" {100 * require_detect:g} %. Use --fail-above {require_detect / 2:.2g}, half of it,"
+            " or a larger --require-detect."
         )
     request = measuring.make_request(recipe, direct, steady_seconds=5.0)
     if save and not baseline:
@@ -99,6 +103,9 @@ def check_command(
         baselines.write_baseline(save, sample)
         sections = baseline_sections(sample, save, made.warnings)
         _echo(sections, {"file": str(save), "baseline": sample}, made, measuring)
+        words = [re.sub("^--save(?==|$)", "--baseline", word) for word in request.argv]
+        following = ["", "After a change, compare with it:", f"  {command_line(*words)}"]
+        echo_lines(following, err=measuring.as_json)
         return ExitCode.DONE
     if save or not baseline:
         raise click.UsageError(
@@ -127,7 +134,7 @@ def check_command(
 def _echo(
     sections: "list[Section]", document: dict[str, Any], made: "RunSeries", measuring: Measuring
 ) -> None:
-    from tfbench.report.table import text
+    from tfbench.show.table import text
 
     echo_lines(text(sections, text_width()), err=measuring.as_json)
     if measuring.as_json:

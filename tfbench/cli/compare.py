@@ -6,7 +6,7 @@ import click
 
 from tfbench.cli._completion import complete_run, complete_sweep
 from tfbench.cli._options import allow_unequal_option, stack, store_option
-from tfbench.cli._output import echo_json, echo_lines, echo_sections, terminal_width
+from tfbench.cli._output import echo_comparison, echo_json, echo_lines, terminal_width
 from tfbench.cli._store import end_with_unreadable, read_settings
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def echo_compared(
     store: "Store", compared: "ComparedRuns", output_format: str, selected: "Mapping[str, Any]"
 ) -> None:
     """Prints runs side by side in a format of `compare`, as `selection_options` chose them."""
-    from tfbench.report.comparison.comparison import comparison_records, comparison_sections
-    from tfbench.report.table import markdown
+    from tfbench.comparisons.comparison_text import comparison_records, comparison_sections
+    from tfbench.show.table import markdown, text
 
     comparison = compared.comparison
     if output_format == "json":
@@ -148,6 +148,5 @@ def echo_compared(
         echo_lines(markdown(comparison_sections(comparison, compared.verdict)))
     else:
         report = _report_command(store, compared, selected)
-        echo_sections(
-            comparison_sections(comparison, compared.verdict, report=report), terminal_width()
-        )
+        sections = comparison_sections(comparison, compared.verdict, report=report)
+        echo_comparison(text(sections, terminal_width()))

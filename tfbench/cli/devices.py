@@ -13,10 +13,10 @@ from tfbench.cli._output import echo_json, echo_sections, log_waiting
 from tfbench.errors import DeviceError, ExitCode, TfbenchError
 
 if TYPE_CHECKING:
-    from tfbench.machine.devices import Framework
-    from tfbench.records.energy import EnergySources
-    from tfbench.records.machine import Gpu
-    from tfbench.report.table import Section
+    from tfbench.machine.energy_readings import EnergySources
+    from tfbench.machine.facts import Gpu
+    from tfbench.machine.frameworks import Framework
+    from tfbench.show.table import Section
 
 
 CHECK_SECONDS = 2.0  # of steady steps on each device
@@ -56,20 +56,20 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
     tfbench devices --check
     tfbench devices --format json
     """
-    from tfbench.machine import devices
-    from tfbench.machine.energy import find_energy_sources
+    from tfbench.machine import frameworks
+    from tfbench.machine.energy_counters import find_energy_sources
     from tfbench.recipe.backend_support import BACKEND_TITLES
 
     log_waiting("asking what is installed for devices")
     installed = [
-        devices.ask_framework(name) for name in BACKEND_TITLES if devices.is_installed(name)
+        frameworks.ask_framework(name) for name in BACKEND_TITLES if frameworks.is_installed(name)
     ]
     usable = [framework for framework in installed if not framework.problem]
     if installed and not usable:
-        raise DeviceError("\n".join(map(devices.describe_silence, installed)))
-    facts = devices.read_system(Path("/"), os.environ)
-    gpus = devices.list_gpus(facts, usable)
-    explanations = [devices.explain_missing_gpu(facts, framework) for framework in usable]
+        raise DeviceError("\n".join(map(frameworks.describe_silence, installed)))
+    facts = frameworks.read_system(Path("/"), os.environ)
+    gpus = frameworks.list_gpus(facts, usable)
+    explanations = [frameworks.explain_missing_gpu(facts, framework) for framework in usable]
     problems = dict.fromkeys(filter(None, explanations))
     energy = find_energy_sources(gpus)
     as_text = output_format == "text"
@@ -79,14 +79,14 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
     checks = []
     if check:
-        framework = usable[0] if usable else devices.Framework(name="tensorflow")
+        framework = usable[0] if usable else frameworks.Framework(name="tensorflow")
         for result in _check_all(framework):
             checks.append(result)
             if as_text:
                 click.echo()
                 echo_sections([_describe_check(result)])
     if not as_text:
-        from tfbench.report.document import to_document
+        from tfbench.show.document import to_document
 
         document = to_document(facts) | {
             "logical_cores": os.cpu_count(),
@@ -157,8 +157,8 @@ def _check_as_one(devices: Sequence[str], backend: str) -> Check:
 
 
 def _describe_check(check: Check) -> "Section":
-    from tfbench.report.formats import format_speed
-    from tfbench.report.table import Section
+    from tfbench.show.formats import format_speed
+    from tfbench.show.table import Section
 
     if check.problem or check.samples_per_second is None:
         return Section(f"{check.device}: {check.problem or 'no step was timed.'}")
@@ -175,9 +175,9 @@ def _describe_check(check: Check) -> "Section":
 def _describe(
     gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "EnergySources"
 ) -> "Section":
-    from tfbench.machine import devices
+    from tfbench.machine import frameworks
     from tfbench.recipe.backend_support import BACKEND_TITLES, title_of
-    from tfbench.report import table
+    from tfbench.show import table
 
     rows = [
         ("cpu", f"{os.cpu_count()} logical cores, shared by cpu:0, cpu:1, ... (logical devices)")
@@ -201,8 +201,8 @@ def _describe(
         if name not in known:
             install = f"pip install {name}"
             if gpus:
-                missing = devices.Framework(name=name)
-                install = devices.install_with_cuda(missing, gpus[0].driver or "")
+                missing = frameworks.Framework(name=name)
+                install = frameworks.install_with_cuda(missing, gpus[0].driver or "")
             rows.append((title, f"not installed; `{install}` adds it"))
     rows += [("energy", f"of {source.name} ({source.part})") for source in energy.sources]
     rows += [("energy", f"unavailable, {problem}") for problem in energy.problems]

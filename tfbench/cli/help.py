@@ -17,7 +17,7 @@ def help_command(context: click.Context, topic: str) -> None:
     tfbench help sweep
     """
     if topic == "results":
-        path = files("tfbench.report").joinpath("results.txt")
+        path = files("tfbench.show").joinpath("results.txt")
         click.echo(path.read_text(encoding="utf-8"), nl=False)
         return
     main = context.find_root()

@@ -12,8 +12,8 @@ from tfbench.cli._output import echo_json, exit_code
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.records.run import RunRequest
-    from tfbench.runs.series import SeriesRun
+    from tfbench.runs.record import RunRequest
+    from tfbench.runs.repeat import SeriesRun
 
 _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON document
 
@@ -49,9 +49,9 @@ def profile_command(
     tfbench profile cifar10_resnet152 --data synthetic --seconds 60
     tfbench sweep mnist_cnn --setup default --setup "default compiler=xla"
     """
-    from tfbench.records.profile import ProfileRequest
+    from tfbench.profiles.readings import ProfileRequest
+    from tfbench.runs.repeat import make_runs
     from tfbench.runs.requests import profile_request
-    from tfbench.runs.series import make_runs
 
     request = measuring.make_request(recipe, direct)
     profiles = [ProfileRequest(kind="step", seconds=seconds)]

@@ -26,7 +26,7 @@ def list_command(output_format: str) -> None:
     tfbench list --format json
     """
     from tfbench.recipe.files import list_recipes
-    from tfbench.report.table import Section, facts
+    from tfbench.show.table import Section, facts
 
     recipes = [
         {"name": name, "title": read_toml(path)["recipe"]["title"], "path": str(path)}
@@ -104,7 +104,7 @@ def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -
     from tfbench.recipe.files import find_recipe, load_recipe
     from tfbench.runs.requests import new_request
     from tfbench.sweeps.arguments import Rounds
-    from tfbench.sweeps.plan import own_setup, plan_sweep
+    from tfbench.sweeps.planning import own_setup, plan_sweep
 
     where = ""  # errors in a file begin with its name
     try:

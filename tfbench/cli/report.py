@@ -50,9 +50,9 @@ def report_command(
     """
     import time
 
-    from tfbench.report.figures import write_plots
-    from tfbench.report.html_report import render_report
-    from tfbench.sweeps.report_contents import gather_contents
+    from tfbench.comparisons.html_report import render_report
+    from tfbench.comparisons.report_contents import gather_contents
+    from tfbench.show.figures import write_plots
     from tfbench.wording import count
 
     if not _is_report(output):
@@ -75,7 +75,7 @@ def report_command(
 
 
 def _is_report(path: Path) -> bool:
-    from tfbench.report.html_report import GENERATOR
+    from tfbench.comparisons.html_report import GENERATOR
 
     with contextlib.suppress(OSError):
         if path.is_file():

@@ -1,8 +1,11 @@
 """`tfbench run`: measure one recipe, and track it."""
 
+import contextlib
 import dataclasses
 import functools
 import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,11 +22,12 @@ from tfbench.cli._options import (
 )
 from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.errors import ExitCode, TfbenchError
+from tfbench.tags import DRY_RUN_TAG
 
 if TYPE_CHECKING:
-    from tfbench.records.run import RunRequest
-    from tfbench.runs.run import Run
-    from tfbench.runs.series import RepeatPlan
+    from tfbench.runs.record import RunRequest
+    from tfbench.runs.repeat import RepeatPlan
+    from tfbench.runs.stored_run import Run
 
 
 @click.command("run", cls=GroupedCommand, short_help="Train and measure one recipe.")
@@ -74,6 +78,11 @@ if TYPE_CHECKING:
     "--vary-seed", is_flag=True, help="Give each repeat its own seed, counted up from the recipe's."
 )
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Load data and build the model, say how long it takes, and train nothing.",
+)
 @measures
 def run_command(
     recipe: str | None,
@@ -83,6 +92,7 @@ def run_command(
     repeats: int | None,
     until_precise: float | None,
     vary_seed: bool,
+    dry_run: bool,
     measuring: Measuring,
     **direct: Any,
 ) -> ExitCode:
@@ -111,6 +121,7 @@ def run_command(
       tfbench run mnist_mlp --data synthetic --steps 200 --repeats 5
       tfbench run mnist_mlp --data synthetic --seconds 5 --until-precise 2%
       tfbench run mnist_hidden100_mlp --data synthetic --fast
+      tfbench run svhn_rcnn --data synthetic --dry-run
       tfbench run svhn_rcnn --checkpoint-every 10 --save-model
       tfbench run --resume @last --epochs 600
       tfbench run nets.py:build_model
@@ -119,22 +130,27 @@ def run_command(
       tfbench run mine.toml --allow-code
     """
     from tfbench.runs.fast import find_fastest
-    from tfbench.runs.run_maker import find_earlier_place
+    from tfbench.runs.maker import find_earlier_place
 
     if resume:
         require_absent(
             "--resume continues one run as it was", "recipe", "repeats", "until_precise", "fast"
         )
+    if dry_run:
+        require_absent("--dry-run shows one run", "repeats", "until_precise", "fast")
     plan = _read_repeats(repeats, until_precise, varies_seed=vary_seed)
     workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
     request = measuring.make_request(recipe, direct, resume=resume, name=name)
     request = _with_workers(request, **workers)
     if request.worker_rank:
         require_absent(
-            "on several machines, a command makes one run", "repeats", "until_precise", "fast"
+            "on several machines, a command makes one run",
+            *("repeats", "until_precise", "fast", "dry_run"),
         )
         if request.worker_rank.index:
             return _make_other_worker(request, request.worker_rank.index, measuring)
+    if dry_run:
+        return _show_beginning(request, measuring)
     runs = ShownRuns(measuring, find_earlier_place(measuring.store, request))
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
@@ -150,11 +166,32 @@ def run_command(
     )
 
 
+def _show_beginning(request: "RunRequest", measuring: Measuring) -> ExitCode:
+    """Shows what a run would be, up to its first step; nothing of it is kept."""
+    from tfbench.runs.beginning import BeginningConsole, beginning_document
+    from tfbench.store.store import Store
+
+    argv = tuple(word for word in request.argv if word != "--dry-run")  # what a guess advises
+    tags = request.tags | {DRY_RUN_TAG: "yes"}
+    request = dataclasses.replace(request, argv=argv, tags=tags)
+    with tempfile.TemporaryDirectory(prefix="tfbench.") as folder:
+        maker = measuring._replace(store=Store(Path(folder)), no_mlflow=True).open_maker()
+        console = BeginningConsole(quiet_stdout=measuring.as_json)
+        with contextlib.suppress(BeginningConsole.Reached):
+            failed = maker.make(request, console, measuring.limits)
+            if measuring.as_json:
+                echo_json(failed.document())
+            return ExitCode.RUN_FAILED
+    if measuring.as_json and console.result:
+        echo_json(beginning_document(console.result))
+    return ExitCode.DONE
+
+
 def _read_repeats(
     repeats: int | None, until_precise: float | None, *, varies_seed: bool
 ) -> "RepeatPlan | None":
     """Returns how often to repeat a run; None: it is one run."""
-    from tfbench.runs.series import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
+    from tfbench.runs.repeat import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
 
     if repeats is None and until_precise is None:
         if varies_seed:
@@ -173,10 +210,10 @@ def _read_repeats(
 
 def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> ExitCode:
     """Makes the runs, and prints a line of each and what they have in common."""
-    from tfbench.report.run.repeats import repeats_document, repeats_section
-    from tfbench.report.run.sections import next_section
-    from tfbench.report.table import short_warnings, warnings_section
-    from tfbench.runs.series import repeat_run
+    from tfbench.runs.repeat import repeat_run
+    from tfbench.runs.repeat_text import repeats_document, repeats_section
+    from tfbench.runs.run_text import next_section
+    from tfbench.show.table import short_warnings, warnings_section
 
     summary, series = repeat_run(request, plan, runs.make_brief)
     sections = [repeats_section(summary)]
@@ -217,7 +254,7 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
         RecipeError: The number is missing, options contradict, or there is one worker alone.
         DeviceError: The batch does not divide among the workers.
     """
-    from tfbench.recipe.devices import require_usable
+    from tfbench.recipe.device_names import require_usable
     from tfbench.runs.ranks import find_rank
 
     recipe = request.recipe
@@ -235,7 +272,7 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
 
 def _make_other_worker(request: "RunRequest", index: int, measuring: Measuring) -> ExitCode:
     """Runs one worker, and prints what came of it; another command tracks the run."""
-    from tfbench.records.observer import Observer
+    from tfbench.runs.observer import Observer
 
     num_workers = request.recipe.distribution.num_workers
     maker = measuring._replace(no_mlflow=True).open_maker()

@@ -30,7 +30,7 @@ from tfbench.cli.compare import echo_compared
 from tfbench.errors import InterruptedRunError, TrackingError, UnknownNameError
 
 if TYPE_CHECKING:
-    from tfbench.runs.recovery import RecoveredRun
+    from tfbench.store.recover import RecoveredRun
     from tfbench.store.store import Store
 
 _STATUSES = ("finished", "failed", "killed", "running", "incomplete", "unreadable")
@@ -65,8 +65,8 @@ def runs_command(
     tfbench runs --recipe mnist_mlp --status failed
     tfbench runs --limit 1000 --format json
     """
-    from tfbench.report.history import history_section
-    from tfbench.sweeps.history import list_history
+    from tfbench.store.history import list_history
+    from tfbench.store.history_table import history_section
 
     if run:
         require_absent("RUN names one", "recipe", "status", "limit")
@@ -91,9 +91,9 @@ def runs_command(
 
 def _show_one(store: "Store", token: str, output_format: str) -> None:
     from tfbench import api
-    from tfbench.report.run.console import RunConsole, open_console
-    from tfbench.runs.run import read_stored
-    from tfbench.runs.run_maker import server_of
+    from tfbench.runs.console import RunConsole, open_console
+    from tfbench.runs.maker import server_of
+    from tfbench.runs.stored_run import read_stored
     from tfbench.store.sweep_log import find_named
 
     try:
@@ -143,9 +143,9 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
     tfbench diff mnist_mlp-1000x1000-b100-default @last
     tfbench diff 3f2a @last --format json
     """
-    from tfbench.analysis.comparison.difference import compare_runs
-    from tfbench.report.comparison.difference import difference_sections
-    from tfbench.runs.run import read_stored
+    from tfbench.comparisons.difference import compare_runs
+    from tfbench.comparisons.difference_text import difference_sections
+    from tfbench.runs.stored_run import read_stored
 
     a, b = (read_stored(store, store.find(run, trained=True)) for run in (first, second))
     if a.run_id == b.run_id:
@@ -174,8 +174,8 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     """
     import collections
 
-    from tfbench.records import json_lines
-    from tfbench.records.journal import read_records
+    from tfbench.store import json_lines
+    from tfbench.store.journal import read_records
 
     run_id = store.find(run)
     journal = store.journal_path(run_id)
@@ -220,9 +220,9 @@ def import_command(
     tfbench import --store all-machines results/*.jsonl
     tfbench import nodes/journals/*.jsonl && tfbench compare --sweep @last
     """
-    from tfbench.runs.recovery import import_journals
+    from tfbench.store.recover import import_journals
     from tfbench.store.store import TrackingState
-    from tfbench.sweeps.sweep_runs import note_imported
+    from tfbench.sweeps.results import note_imported
 
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
     log_waiting("importing, and bringing the runs into MLflow")
@@ -261,13 +261,13 @@ def recover_command(
     tfbench recover --tracking-uri http://mlflow:5000
     tfbench recover --all --store results/mlruns
     """
-    from tfbench.report.run.sections import recovery_command
-    from tfbench.runs import recovery
+    from tfbench.runs.run_text import recovery_command
+    from tfbench.store import recover
     from tfbench.tracking.database import require_whole
 
     try:
         log_waiting("bringing runs into MLflow")
-        runs = recovery.recover(store, tracker_maker(store, tracking_uri), everything=everything)
+        runs = recover.recover(store, tracker_maker(store, tracking_uri), everything=everything)
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
             "interrupted. What is in MLflow stays there; "
@@ -290,7 +290,7 @@ def _show_recovered(runs: "list[RecoveredRun]") -> None:
 
 def _end_with(store: "Store", runs: "list[RecoveredRun]", named: str | None) -> None:
     """Ends the command with exit code 2 if a run could not be brought into MLflow."""
-    from tfbench.report.run.sections import recovery_command
+    from tfbench.runs.run_text import recovery_command
 
     failed = sum(run.status == "failed" for run in runs)
     if failed:

@@ -63,10 +63,10 @@ def scale_command(
     tfbench scale imagenet_alexnet --replicas 1,2,4 \\
         --modes data,model,hybrid --backend jax
     """
-    from tfbench.machine.devices import count_gpus
+    from tfbench.machine.frameworks import count_gpus
     from tfbench.sweeps.arguments import parse_modes, parse_replicas
-    from tfbench.sweeps.plan import choose_kind, plan_scaling
-    from tfbench.sweeps.sweep import new_sweep
+    from tfbench.sweeps.execution import new_sweep
+    from tfbench.sweeps.planning import choose_kind, plan_scaling
 
     counts = parse_replicas(replicas)
     chosen = parse_modes(modes)

@@ -16,7 +16,7 @@ from tfbench.wording import clean
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
-    from tfbench.records.model_table import ModelTable
+    from tfbench.runs.layer_record import ModelTable
 
 # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
 _TIMEOUT_SECONDS = 300
@@ -58,8 +58,8 @@ def show_command(
     from tfbench.recipe.files import find_recipe, load_recipe
     from tfbench.recipe.tables import list_meanings, to_tables
     from tfbench.recipe.toml_text import format_toml
-    from tfbench.report.document import to_document
-    from tfbench.report.run.layer_table import model_sections
+    from tfbench.runs.layer_table import model_sections
+    from tfbench.show.document import to_document
 
     resolved = load_recipe(find_recipe(recipe), overrides)
     if as_toml:
@@ -98,7 +98,7 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     try:
         log_waiting("building the network")
         child = children.ask_child(
-            "tfbench.worker.model_table",
+            "tfbench.measure.layer_counts",
             question=question,
             timeout=_TIMEOUT_SECONDS,
             settings=settings,
@@ -118,8 +118,8 @@ def parse_report(stdout: str, stderr: str, returncode: int) -> "ModelTable":
         TfbenchError: What kept it from counting, as the class that it is.
         RecipeError: It printed no report.
     """
-    from tfbench.records.model_table import ModelTable
-    from tfbench.runs.run_status import describe_return
+    from tfbench.runs.layer_record import ModelTable
+    from tfbench.runs.status import describe_return
     from tfbench.schema import build
 
     try:

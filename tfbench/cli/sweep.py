@@ -1,5 +1,6 @@
 """`tfbench sweep` and `crossover`: one recipe over several sizes, devices and strategies."""
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from tfbench.wording import allowing_words, command_line
 
 if TYPE_CHECKING:
     from tfbench.sweeps.arguments import Rounds
-    from tfbench.sweeps.sweep import Planned
+    from tfbench.sweeps.execution import Planned
 
 _QUICK_SECONDS = 54.0  # with what comes before and after, a minute
 # Parameters that plan a sweep.
@@ -144,21 +145,33 @@ def sweep_command(
         num_rounds = planning["rounds"].most if is_given("rounds") else None
         return _make_task(plan_path, task, num_rounds, measuring)
     if resume:
-        return _resume(resume, measuring, dry_run=dry_run, ray=ray)
+        budget = planning["time_budget_seconds"]
+        return _resume(resume, measuring, dry_run=dry_run, ray=ray, time_budget_seconds=budget)
     planned = _plan_new_sweep(measuring, ray=ray, plan_path=plan_path, **planning)
     if plan_path and not dry_run:
         return _write_plan(planned, plan_path, measuring)
     return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
 
 
-def _resume(which: str, measuring: Measuring, *, dry_run: bool, ray: str | None) -> ExitCode:
-    """Makes the runs that an earlier sweep is missing."""
-    from tfbench.sweeps.sweep import reopen_sweep
+def _resume(
+    which: str,
+    measuring: Measuring,
+    *,
+    dry_run: bool,
+    ray: str | None,
+    time_budget_seconds: float | None,
+) -> ExitCode:
+    """Makes the runs that an earlier sweep is missing, within the time that it has from now on."""
+    from tfbench.sweeps.execution import reopen_sweep
 
-    require_absent("--resume uses the plan of the sweep", *_PLANNING, "plan_path")
+    others = {*_PLANNING, "plan_path"} - {"time_budget_seconds"}
+    require_absent("--resume uses the plan of the sweep", *sorted(others))
     planned = reopen_sweep(
         measuring.store, which, allows_code=measuring.allows_code, settings=read_settings()
     )
+    if time_budget_seconds is not None:
+        plan = dataclasses.replace(planned.plan, time_budget_seconds=time_budget_seconds)
+        planned = planned._replace(plan=plan)
     if ray and planned.plan.refinement:
         raise click.UsageError("--ray cannot resume a sweep with --refine. Leave out --ray.")
     if ray and planned.plan.time_budget_seconds is not None:
@@ -185,7 +198,7 @@ def _plan_new_sweep(
         DEFAULT_FULL_ROUNDS,
         DEFAULT_QUICK_ROUNDS,
     )
-    from tfbench.sweeps.sweep import new_sweep
+    from tfbench.sweeps.execution import new_sweep
 
     other_machines = ray or plan_path
     if batch_sizes is not None:
@@ -260,6 +273,9 @@ def crossover_command(
 
     \b
     tfbench crossover mnist_mlp --data synthetic \\
+        --vary training.global_batch_size=8..2048 \\
+        --between "default cpu:0" "mirrored cpu:0,cpu:1"
+    tfbench crossover mnist_mlp --data synthetic \\
         --vary training.global_batch_size=1..4096 \\
         --between "default cpu:0" "default gpu:0"
     tfbench crossover mnist_mlp --data synthetic \\
@@ -268,7 +284,7 @@ def crossover_command(
     tfbench crossover mnist_mlp --vary model.hidden_units=16..8192 \\
         --between "default gpu:0" "mirrored gpu" --repeats 3..20
     """
-    from tfbench.sweeps.sweep import new_sweep
+    from tfbench.sweeps.execution import new_sweep
 
     if rounds.fewest < 2:
         raise click.UsageError("--repeats must be 2 or more: one run shows no scatter.")
@@ -288,8 +304,8 @@ def crossover_command(
 
 def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCode:
     """Writes a plan's file, and begins the sweep's record; nothing is measured."""
-    from tfbench.records.sweep import SweepRecord, list_planned_runs
     from tfbench.store.sweep_log import encode_record
+    from tfbench.sweeps.plan import SweepRecord, list_planned_runs
     from tfbench.sweeps.tasks import list_tasks
 
     plan = planned.plan
@@ -329,15 +345,15 @@ def _make_task(path: Path, number: int, num_rounds: int | None, measuring: Measu
 
     `--data-dir` takes precedence over the plan's data folder.
     """
-    from tfbench.report.run.series_console import SweepConsole
-    from tfbench.sweeps import sweep
+    from tfbench.sweeps import execution
+    from tfbench.sweeps.series_console import SweepConsole
     from tfbench.sweeps.tasks import find_task, read_plan_file
 
     others = {*_PLANNING, "resume", "dry_run", "tracking_uri", "experiment"}
     others -= {"data_dir", "rounds"}
     require_absent("--task goes by the plan that there is", *others)
     plan = read_plan_file(path)
-    sweep.require_allowed_again(plan, allows_code=measuring.allows_code)
+    execution.require_allowed_again(plan, allows_code=measuring.allows_code)
     task = find_task(plan, number, num_rounds)
     data_dir = (
         None  # the plan's, unless the command names one, or a variable where the plan has none
@@ -347,7 +363,7 @@ def _make_task(path: Path, number: int, num_rounds: int | None, measuring: Measu
     console = SweepConsole(plan, is_task=True, quiet_stdout=measuring.as_json, is_tracked=False)
     maker = measuring._replace(no_mlflow=True).open_maker()
     with console:
-        end = sweep.make_task(plan, task, maker, console, data_dir)
+        end = execution.make_task(plan, task, maker, console, data_dir)
     if measuring.as_json:
         echo_json(
             {

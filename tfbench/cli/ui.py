@@ -86,7 +86,7 @@ def ui_command(
 
 def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, str, str | None]":
     """Returns the view of a sweep, its experiment, and their server; None: the store's database."""
-    from tfbench.report.run.sections import recovery_command
+    from tfbench.runs.run_text import recovery_command
     from tfbench.store.sweep_log import find_sweep, read_sweep
     from tfbench.sweeps.show_in_mlflow import find_shown_sweep
     from tfbench.tracking.address import is_server
@@ -121,7 +121,7 @@ def _serve(
 
     try:
         port = server.choose_port(port, host)
-        log(f"Starting MLflow on {store.database} ...")
+        log(f"Starting MLflow on {store.database}, which may take a minute ...")
         with server.serve(store, port, host) as process:
             _show(view.url(f"http://{server.public_name(host)}:{port}", experiment_id), opens=opens)
             log("Ctrl-C ends it.")

@@ -32,7 +32,7 @@ if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
 _PR_SET_PDEATHSIG = 1
-FORKS_MODULE = "tfbench.worker.forks"  # of a prepared process
+FORKS_MODULE = "tfbench.measure.forks"  # of a prepared process
 # What a child starts in turn reads it, too, which the child's command line would not reach.
 _FIXED = {"PYTHONSAFEPATH": "1"}
 

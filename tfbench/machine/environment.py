@@ -19,9 +19,9 @@ import psutil
 from tfbench import __version__
 from tfbench.machine import gpus
 from tfbench.machine.children import FORKS_MODULE
+from tfbench.machine.facts import Environment
 from tfbench.machine.kernel import control_group_folders, read_text
-from tfbench.records.machine import Environment
-from tfbench.records.placement import Placement
+from tfbench.runs.placement_record import Placement
 
 ROOT = Path("/")
 _CPUS = "sys/devices/system/cpu/cpu[0-9]*"

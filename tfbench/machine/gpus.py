@@ -10,8 +10,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from tfbench.records.energy import EnergySource, GpuState
-from tfbench.records.machine import Gpu
+from tfbench.machine.energy_readings import EnergySource, GpuState
+from tfbench.machine.facts import Gpu
 
 # The counter of energy is renewed every 20 to 100 ms, by the kind of the GPU.
 _RESOLUTION_SECONDS = 0.1

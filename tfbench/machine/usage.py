@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tfbench.machine.facts import Usage
 from tfbench.machine.kernel import control_group_folders, read_text
-from tfbench.records.machine import Usage
 
 if TYPE_CHECKING:
     import psutil
 
 _PAGE_BYTES = 4096  # that psutil takes the kernel's counters of pages for
+_OWN_STATUS = Path("/proc/self/status")
 _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)
 
 
@@ -146,7 +147,7 @@ def _list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
 
     for process in psutil.process_iter(["pid", "cmdline"]):
         command = process.info["cmdline"] or []
-        if process.info["pid"] != os.getpid() and command[1:3] == ["-m", "tfbench.worker"]:
+        if process.info["pid"] != os.getpid() and command[1:3] == ["-m", "tfbench.measure"]:
             yield process, _run_of(command)
 
 
@@ -161,15 +162,28 @@ def _run_of(command: list[str]) -> str | None:
 
 
 def read_memory() -> int:
-    """Returns the resident size of this process, in bytes."""
+    """Returns what this process holds in memory, without files, in bytes."""
     import psutil
 
-    return int(psutil.Process().memory_info().rss)
+    return int(psutil.Process().memory_info().rss) - _file_bytes(read_text(_OWN_STATUS))
 
 
 def _read_peak_memory(pid: int | str) -> int:
-    """Returns the largest resident size of a process since its reset, in bytes; 0 if it ended."""
+    """Returns the most that a process held since its reset, without files; 0 if it ended.
+
+    Files are mostly the libraries' code. A process has those parts of them that it used itself: a
+    fork of a process that imported them has few, one that imported them anew has all.
+    """
     status = read_text(Path(f"/proc/{pid}/status"))
     if match := re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE):
-        return int(match[1]) * 1024
+        return int(match[1]) * 1024 - _file_bytes(status)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if pid == "self" else 0
+
+
+def _file_bytes(status: str) -> int:
+    """Returns how much of the files that a process maps is in its memory; 0: not known.
+
+    `status` is the kernel's file of this name.
+    """
+    match = re.search(r"^RssFile:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0

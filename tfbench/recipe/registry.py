@@ -20,6 +20,10 @@ from tfbench.wording import shorten
 Kind = Literal["models", "datasets"]
 TFDS = "tfds:"
 _SINGULAR = {"models": "model", "datasets": "data set"}
+_OWN = {
+    "models": "A network of your own: FILE.py:FUNCTION.",
+    "datasets": "Data of your own: FILE.py:FUNCTION. A set of tensorflow-datasets: tfds:NAME.",
+}
 CODE_NOT_ALLOWED = (
     "is code from outside of tfbench, which can do whatever you can. If you trust it, allow it with"
     " --allow-code."
@@ -45,7 +49,7 @@ def load(kind: Kind, name: str) -> ModuleType:
     if name not in names:
         raise UnknownNameError(
             f"unknown {_SINGULAR[kind]} '{shorten(name)}'.{did_you_mean(name, names)} Known:"
-            f" {', '.join(names)}."
+            f" {', '.join(names)}. {_OWN[kind]}"
         )
     return importlib.import_module(f"tfbench.{kind}.{name}")
 

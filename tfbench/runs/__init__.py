@@ -1,1 +1,1 @@
-"""One run from request to stored result, and runs in a row."""
+"""One run: what is asked for, how it is made, its figures, warnings and words."""

@@ -16,10 +16,10 @@ from typing import Any
 from tfbench.errors import InterruptedRunError, MeasurementError
 from tfbench.recipe.backend_support import ONE_STEP_A_CALL, BackendName, Compiler
 from tfbench.recipe.sections import OutputConfig
-from tfbench.records.run import RunRequest, RunResult
-from tfbench.records.sweep import describe_configuration
+from tfbench.runs.record import RunRequest, RunResult
+from tfbench.runs.repeat import Execute, SeriesRun, make_runs
 from tfbench.runs.requests import new_id, series_request, with_training
-from tfbench.runs.series import Execute, SeriesRun, make_runs
+from tfbench.sweeps.plan import describe_configuration
 from tfbench.tags import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, GROUP_TAG, TRIAL_TAG
 
 TRIAL_SECONDS = 2.0  # of each run, after its warm-up

@@ -17,8 +17,8 @@ from tfbench.errors import MeasurementError, RecipeError
 from tfbench.machine import children
 from tfbench.machine.children import ANSWER_SECONDS, Patience
 from tfbench.machine.gpus import read_gpus
-from tfbench.records.run import RunRequest
-from tfbench.records.sweep import round_of
+from tfbench.runs.record import RunRequest
+from tfbench.sweeps.plan import round_of
 from tfbench.tags import TRIAL_TAG
 
 START_VARIABLE = "TFBENCH_START"

@@ -10,11 +10,11 @@ import time
 from collections.abc import Sequence
 
 from tfbench.errors import describe_recorded
-from tfbench.records.json_lines import Record
-from tfbench.records.placement import JOINING, WorkerRank
-from tfbench.records.run import RunExit, RunRequest
+from tfbench.runs.placement_record import JOINING, WorkerRank
 from tfbench.runs.process import Worker
-from tfbench.runs.run_status import describe_return
+from tfbench.runs.record import RunExit, RunRequest
+from tfbench.runs.status import describe_return
+from tfbench.store.json_lines import Record
 
 JOIN_SECONDS = 300.0  # for all workers to meet: TensorFlow would wait for ever
 STOPPED_SECONDS = 5.0  # a process that a signal stops for so long is not waited for

@@ -10,21 +10,22 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tfbench.errors import DeviceError, MeasurementError, RecipeError
+from tfbench.errors import DatasetError, DeviceError, MeasurementError, RecipeError
+from tfbench.machine.facts import Gpu
+from tfbench.machine.frameworks import require_gpus
 from tfbench.machine.gpus import choose_visible, read_gpus
 from tfbench.recipe.backend_support import BACKEND_TITLES
-from tfbench.recipe.devices import parse_devices
+from tfbench.recipe.device_names import parse_devices
 from tfbench.recipe.sections import DistributionConfig
-from tfbench.records.journal import Journal, request_fields
-from tfbench.records.machine import Gpu
-from tfbench.records.observer import Observer
-from tfbench.records.placement import WorkerRank
-from tfbench.records.run import RunRequest
-from tfbench.records.run_folder import worker_journal_path
 from tfbench.runs.forked import Forker
 from tfbench.runs.group import Group
+from tfbench.runs.observer import Observer
+from tfbench.runs.placement_record import WorkerRank
 from tfbench.runs.process import Worker, worker_variables
 from tfbench.runs.ranks import find_rank
+from tfbench.runs.record import RunRequest
+from tfbench.store.journal import Journal, request_fields
+from tfbench.store.run_folder import worker_journal_path
 from tfbench.wording import count
 
 Settings = Sequence[dict[str, str]]  # variables of each process that is started here
@@ -38,8 +39,11 @@ def prepare(request: RunRequest) -> tuple[RunRequest, Settings]:
     Raises:
         RecipeError: How many workers there are is not said.
         DeviceError: There are not enough GPUs for all workers, or one would stay idle.
+        DatasetError: The data folder is not there.
     """
     distribution = request.recipe.distribution
+    require_gpus(distribution.devices)
+    require_data_dir(request.recipe.dataset.name, request.recipe.dataset.data, request.data_dir)
     if distribution.strategy != "multi_worker":
         return request, [{}]
     if request.worker_rank:
@@ -55,6 +59,20 @@ def prepare(request: RunRequest) -> tuple[RunRequest, Settings]:
     settings = divide_gpus(distribution, number, _list_visible_gpus())
     local = WorkerRank(index=0, num_workers=number, addresses=_find_free_addresses(number))
     return dataclasses.replace(request, worker_rank=local), settings
+
+
+def require_data_dir(name: str, data: str, data_dir: str | None) -> None:
+    """Rejects a folder of real data that is not there, before a framework is started.
+
+    Raises:
+        DatasetError: It is not.
+    """
+    is_read = name != "network" and data != "synthetic"
+    if is_read and data_dir is not None and not Path(data_dir).exists():
+        raise DatasetError(
+            f"data folder {data_dir}: no such file or folder. Name another one (--data-dir, or"
+            " TFBENCH_DATA_DIR), or use --data synthetic."
+        )
 
 
 def fork_or_start(

@@ -19,15 +19,15 @@ from pathlib import Path
 import psutil
 
 from tfbench.machine import children
-from tfbench.machine.energy import EnergyMeter, addresses_in_use
-from tfbench.records import events
-from tfbench.records import json_lines as record_lines
-from tfbench.records.journal import request_fields
-from tfbench.records.json_lines import Follower, Record
-from tfbench.records.run import RunExit, RunRequest
-from tfbench.records.run_folder import work_folder
+from tfbench.machine.energy_counters import EnergyMeter, addresses_in_use
 from tfbench.runs.forked import Forked, is_readable
+from tfbench.runs.record import RunExit, RunRequest
 from tfbench.schema import to_plain
+from tfbench.store import events
+from tfbench.store import json_lines as record_lines
+from tfbench.store.journal import request_fields
+from tfbench.store.json_lines import Follower, Record
+from tfbench.store.run_folder import work_folder
 
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
 _STDERR_LINES = 12  # of a crashed worker, to be shown
@@ -186,7 +186,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         if link:
             return Forked(link, request_path, self._stderr, children.environment_with(variables))
         return children.start(
-            "tfbench.worker",
+            "tfbench.measure",
             [str(request_path)],
             stdin=subprocess.PIPE,
             output=self._stderr,

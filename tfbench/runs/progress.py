@@ -1,8 +1,8 @@
 """From the last step done to what a progress bar shows of a run."""
 
-from tfbench.analysis.run.spans import expect_warmup_steps
-from tfbench.records.observer import TrainingProgress
-from tfbench.records.run import RunResult
+from tfbench.runs.observer import TrainingProgress
+from tfbench.runs.record import RunResult
+from tfbench.runs.spans import expect_warmup_steps
 
 _LONG_STEP = 1.0  # seconds; compiling it takes little of it, so that the first one tells the speed
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tfbench.errors import RecipeError
 from tfbench.machine.children import ANSWER_SECONDS
 from tfbench.recipe.sections import Recipe
-from tfbench.records.placement import WorkerRank
+from tfbench.runs.placement_record import WorkerRank
 from tfbench.wording import shorten
 
 # below the ports that Slurm's jobs get here, above those that Linux gives out by itself

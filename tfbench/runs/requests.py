@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.errors import DatasetError, RecipeError, UnknownNameError
+from tfbench.profiles.readings import ProfileRequest
 from tfbench.recipe import registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.backend_support import why_untraceable
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import ModelConfig, Recipe
-from tfbench.records.journal import files_folder
-from tfbench.records.profile import ProfileRequest
-from tfbench.records.run import ResumePoint, RunRequest, RunResult
-from tfbench.records.run_folder import CHECKPOINTS, list_checkpoints
+from tfbench.runs.record import ResumePoint, RunRequest, RunResult
+from tfbench.store.journal import files_folder
+from tfbench.store.run_folder import CHECKPOINTS, list_checkpoints
+from tfbench.sweeps.plan import format_value
 from tfbench.tags import RESUMED_FROM_TAG, SERIES_TAGS
 
 # What may be changed when a run goes on; all else must be as it was for it to go on where it
@@ -281,7 +282,8 @@ def _describe_network(model: ModelConfig) -> str:
     """Returns what distinguishes networks of one recipe, for the name of a run."""
     options = model.options
     if registry.is_code(model.name):
-        return model.name.partition(":")[2]
+        settings = [f"{key}={format_value(value)}" for key, value in options.items()]
+        return "-".join([model.name.partition(":")[2], *settings])
     if model.name == "keras_file":
         return Path(options["file"]).stem
     sizes = options.get("hidden_units") or [options.get("units")]

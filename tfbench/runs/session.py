@@ -12,8 +12,6 @@ from concurrent.futures import Future
 from typing import Any
 
 from tfbench import errors
-from tfbench.analysis.run.summary import summarize_run
-from tfbench.analysis.run.warnings import find_early_warnings
 from tfbench.errors import (
     DeviceError,
     InterruptedRunError,
@@ -21,20 +19,22 @@ from tfbench.errors import (
     TfbenchError,
     TrackingError,
 )
-from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
-from tfbench.records.json_lines import Record
-from tfbench.records.observer import Observer
-from tfbench.records.run import RunRequest
-from tfbench.records.run_folder import worker_journal_path
 from tfbench.runs.forked import Forker
 from tfbench.runs.group import Group
 from tfbench.runs.launch import fork_or_start, prepare
+from tfbench.runs.observer import Observer
 from tfbench.runs.process import STOP_SECONDS, Worker
 from tfbench.runs.progress import RunProgress
-from tfbench.runs.run import NO_LIMITS, Run, RunLimits
-from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit, describe_return
-from tfbench.store.briefs import write_brief
+from tfbench.runs.record import RunRequest
+from tfbench.runs.status import INTERRUPTED, StopSignals, describe_exit, describe_return
+from tfbench.runs.stored_run import NO_LIMITS, Run, RunLimits
+from tfbench.runs.summary import summarize_run
+from tfbench.runs.warnings import find_early_warnings
+from tfbench.store.index import write_brief
+from tfbench.store.journal import DiskFullError, Journal, Replay, request_fields
+from tfbench.store.json_lines import Record
 from tfbench.store.liveness import run_lock
+from tfbench.store.run_folder import worker_journal_path
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking.mlflow_calls import find_patience
 from tfbench.tracking.tracker import Tracker

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfbench.errors import TrackingError
-from tfbench.records.journal import Replay
-from tfbench.records.whole_files import open_at_once
+from tfbench.store.journal import Replay
+from tfbench.store.whole_files import open_at_once
 
 SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so long is over
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
-from tfbench.records.json_lines import parse
-from tfbench.records.run import TrackedRun
-from tfbench.records.whole_files import open_at_once, read_regular_file, write_whole
+from tfbench.runs.record import TrackedRun
 from tfbench.schema import build, read_json, schema
+from tfbench.store.json_lines import parse
+from tfbench.store.whole_files import open_at_once, read_regular_file, write_whole
 from tfbench.tags import GROUP_TAG, SWEEP_TAG
 from tfbench.wording import command_line, without_secrets
 

@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
-from tfbench.records.sweep import (
+from tfbench.schema import build, read_json, schema, to_plain
+from tfbench.store.liveness import locked
+from tfbench.store.store import Store, TrackingState
+from tfbench.store.whole_files import read_regular_file, replacing
+from tfbench.sweeps.plan import (
     PlannedRunResult,
     StartedRun,
     SweepPlan,
@@ -21,10 +25,6 @@ from tfbench.records.sweep import (
     list_planned_runs,
     read_plan,
 )
-from tfbench.records.whole_files import read_regular_file, replacing
-from tfbench.schema import build, read_json, schema, to_plain
-from tfbench.store.liveness import locked
-from tfbench.store.store import Store, TrackingState
 from tfbench.wording import command_line, store_of
 
 FOLDER = "sweeps"  # in a store

@@ -1,1 +1,1 @@
-"""Many runs: planned, made, searched and compared."""
+"""A sweep: its plan, how its runs are made, and what is shown meanwhile."""

@@ -4,13 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tfbench.analysis.comparison.crossover import spread_values
+from tfbench.comparisons.crossover import spread_values
 from tfbench.errors import RecipeError
 from tfbench.recipe import tables
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.toml_text import parse_value
 from tfbench.recipe.value_types import VARIABLE_SECTIONS
-from tfbench.records.sweep import (
+from tfbench.schema import MOST_ROUNDS, build
+from tfbench.sweeps.plan import (
     BACKEND_KEY,
     BATCH_KEY,
     MODE_STRATEGIES,
@@ -19,7 +20,6 @@ from tfbench.records.sweep import (
     Setup,
     Variation,
 )
-from tfbench.schema import MOST_ROUNDS, build
 from tfbench.wording import join_words, shorten
 
 _RANGE = re.compile(r"(\d{1,9})\s*\.\.\s*(\d{1,9})")
@@ -131,7 +131,7 @@ def _read_setup_value(text: str, setup: str) -> tuple[str, Any]:
         raise RecipeError(
             f'--setup "{shorten(setup)}": {shorten(key)}: must be a key of'
             f" {', '.join(VARIABLE_SECTIONS)}, or num_workers, and not the batch size, which all"
-            " setups have in common."
+            " setups have in common. To see several, use --batch-size: each is a row."
         )
     return key, value
 
@@ -154,7 +154,7 @@ def parse_variation(text: str, recipe: Recipe | None = None, step: int = 1) -> V
 
     Args:
         text: What the user wrote.
-        recipe: Where it has a list at the key of a range, all of its items are set.
+        recipe: Where it has a list at the key, a number sets all of its items.
         step: What the values of a range are multiples of.
 
     Raises:
@@ -169,7 +169,7 @@ def parse_variation(text: str, recipe: Recipe | None = None, step: int = 1) -> V
     if ends := _RANGE.fullmatch(values):
         listed = _read_range(text, key, ends, recipe, step)
     else:
-        listed = _read_values(values)
+        listed = _as_items(_read_values(values), key, recipe)
     return make_variation(key, listed, origin=f"--vary {shorten(text)}")
 
 
@@ -180,12 +180,19 @@ def _read_range(
         values = spread_values(int(ends[1]), int(ends[2]), step)
     except ValueError as error:
         raise RecipeError(f"--vary {shorten(text)}: {error}") from error
+    return _as_items(values, key, recipe)
+
+
+def _as_items(values: Sequence[Any], key: str, recipe: Recipe | None) -> list[Any]:
+    """Returns values for a key; where the recipe has a list there, a number is all of its items."""
     default: Any = tables.to_tables(recipe) if recipe else None
     for part in key.split("."):
         default = default.get(part) if isinstance(default, dict) else None
-    if isinstance(default, list | tuple):
-        return [[value] * len(default) for value in values]
-    return values
+    if not isinstance(default, list | tuple):
+        return list(values)
+    return [
+        value if isinstance(value, list | tuple) else [value] * len(default) for value in values
+    ]
 
 
 def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation:

@@ -1,385 +1,400 @@
-"""Plans sweeps, and checks every configuration before anything runs."""
+"""A sweep: every combination of the varied values under every setup, in rounds."""
 
-import contextlib
+import copy
 import dataclasses
 import itertools
-import math
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
-from tfbench.errors import DeviceError, Notice, RecipeError
-from tfbench.machine.devices import count_gpus, describe_lack, is_installed
-from tfbench.recipe import tables
-from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
-from tfbench.recipe.devices import require_usable
-from tfbench.recipe.sections import Recipe
-from tfbench.recipe.tables import require_code_allowed
-from tfbench.records.run import RunRequest
-from tfbench.records.sweep import (
-    BACKEND_KEY,
-    BATCH_KEY,
-    MODE_STRATEGIES,
-    WORKERS_KEY,
-    Mode,
-    Refinement,
-    Setup,
-    SweepPlan,
-    Variation,
-    list_configurations,
-    name_cell,
-    resolve_recipe,
+from tfbench.recipe import files, registry
+from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
+from tfbench.schema import (
+    ByteCount,
+    Count,
+    HashableValue,
+    Id,
+    MachineName,
+    NaturalNumber,
+    PositiveNumber,
+    RoundCount,
+    Text,
+    Timestamp,
+    build,
+    schema,
 )
-from tfbench.sweeps.arguments import (
-    Rounds,
-    are_alike_numbers,
-    is_range,
-    make_variation,
-    parse_variation,
-)
-from tfbench.wording import shorten
+from tfbench.tags import GROUP_TAG, ROUND_TAG, SWEEP_TAG
+from tfbench.wording import allowing_words, shorten
+
+Configuration = Mapping[str, Any]  # values by key of the recipe
+BATCH_KEY = "training.global_batch_size"
+BACKEND_KEY = "training.backend"
+WORKERS_KEY = "distribution.num_workers"
+AGAIN = "again"  # behind the label of a setup that is compared with itself
+# of a forked run before its first step and after its last, until one tells better
+_START_SECONDS = 2.5
+
+# What is divided among devices: batches, of one process or a process for each device; weights of
+# layers; or both.
+Mode = Literal["data", "workers", "model", "hybrid"]
+MODE_STRATEGIES: dict[Mode, str] = {
+    "data": "mirrored",
+    "workers": "multi_worker",
+    "model": "model",
+    "hybrid": "hybrid",
+}
+Outcome = Literal["FINISHED", "FAILED", "KILLED", "REJECTED", "SKIPPED"]
 
 
-def plan_sweep(
-    request: RunRequest,
-    setups: Sequence[Setup],
-    variations: Sequence[Variation],
-    *,
-    aa: bool = False,
-    refine: int = 0,
-    step: int = 1,
-    **options: Any,
-) -> SweepPlan:
-    """Plans a sweep, and checks every configuration.
+@schema
+class Setup:
+    """Where and how a configuration is measured: strategy, devices and values of the recipe.
 
-    Args:
-        request: What a run of the recipe would be.
-        setups: The first is the baseline; none: the recipe's own strategy and devices, where these
-            are not the defaults, otherwise what there is to compare on this machine, without what
-            cannot be in all configurations.
-        variations: What is varied; none: what the recipe's [sweep] varies.
-        aa: Whether one setup, by default the baseline, is run against itself.
-        refine: How many values are added at most where the faster setup changes; 0: none.
-        step: What these are multiples of.
-        options: As of `new_plan`.
+    No devices named: those that the strategy chooses itself. The values are under dotted keys. A
+    machine is named where a scheduler is to take one of that kind; without, it takes any. `again`:
+    the same once more, for an A/A test.
+    """
+
+    strategy: Text
+    devices: tuple[Text, ...] = ()
+    values: tuple[tuple[Text, HashableValue], ...] = ()
+    machine: MachineName = ""
+    again: bool = False
+
+    @property
+    def num_devices(self) -> int:
+        """Devices that it names, of all its workers."""
+        return len(self.devices) * int(dict(self.values).get(WORKERS_KEY, 1))
+
+    @property
+    def label(self) -> str:
+        """As on the command line: "mirrored gpu:0,gpu:1", "default gpu:0 backend=jax @a100"."""
+        words = [self.strategy, ",".join(self.devices)]
+        for key, value in self.values:
+            name = key.removeprefix("training.").removeprefix("distribution.")
+            if "." in name:  # training.optimizer.learning_rate is typed as it is
+                name = key
+            words.append(f"{name}={format_value(value)}")
+        if self.machine:
+            words.append(f"@{self.machine}")
+        if self.again:
+            words.append(AGAIN)
+        return " ".join(filter(None, words))
+
+
+def label_setup(strategy: str, devices: Sequence[str], backend: str) -> str:
+    """Returns the label of the setup that a run is of, where no sweep named it."""
+    words = [strategy, ",".join(devices)]
+    if backend != "tensorflow":
+        words.append(f"backend={backend}")
+    return " ".join(filter(None, words))
+
+
+@schema
+class Variation:
+    """A key of the recipe, and the values that it takes."""
+
+    key: Text
+    values: tuple[Any, ...]
+
+
+@schema
+class Refinement:
+    """Values that a one-key sweep adds, between its own, where the faster setup changes."""
+
+    num_first: Count  # values before any was added
+    most: NaturalNumber  # that are added
+    step: Count = 1  # of which they are multiples
+
+
+@schema
+class SweepPlan:
+    """A sweep, before it is run.
+
+    `tables` is the recipe that is varied, with what the command line set.
+
+    With `per_replica_batch_size` each setup has a global batch size of its own, so many samples for
+    each device that it names; without, setups have the same one.
+    """
+
+    sweep_id: Id
+    created: Timestamp
+    recipe_name: str
+    tables: dict[str, Any]
+    overrides: tuple[str, ...]  # keys that the command line set
+    variations: tuple[Variation, ...]
+    setups: tuple[Setup, ...]
+    num_rounds: RoundCount  # at most, where rounds are added until all is decided
+    # Rounds before it is first judged; None: all rounds are made, whatever they show.
+    first_rounds: RoundCount | None = None
+    data_dir: str | None = None
+    allows_code: bool = False
+    run_timeout_seconds: PositiveNumber | None = None
+    memory_limit_bytes: ByteCount | None = None
+    time_budget_seconds: PositiveNumber | None = None
+    per_replica_batch_size: BatchSize | None = None
+    refinement: Refinement | None = None
+    # in which devices share the work, where nothing else is varied
+    scaling_modes: tuple[Mode, ...] = ()
+    argv: tuple[str, ...] = ()  # as of `RunRequest`
+
+    @property
+    def repeats(self) -> str:
+        """Its rounds as on the command line: "3..20", "3"."""
+        if self.first_rounds is None:
+            return str(self.num_rounds)
+        return f"{self.first_rounds}..{self.num_rounds}"
+
+    @property
+    def adds_rounds(self) -> bool:
+        """Whether rounds are added until all is decided; one setup is compared with no other."""
+        return self.first_rounds is not None and len(self.setups) > 1
+
+    @property
+    def fewest_rounds(self) -> int:
+        """Rounds that are made in any case."""
+        return self.num_rounds if self.first_rounds is None else self.first_rounds
+
+    @property
+    def resume_words(self) -> tuple[str, ...]:
+        """The command of tfbench that makes the runs that are missing."""
+        return ("sweep", "--resume", self.sweep_id, *allowing_words(self.allows_code))
+
+
+@schema
+class _BatchSizes:
+    values: tuple[BatchSize, ...]
+
+
+def read_plan(plain: Any) -> SweepPlan:
+    """Builds a plan that was written as plain values, maybe by somebody else.
 
     Raises:
-        RecipeError: Naming every configuration that cannot be, or there is nothing to refine.
-        DeviceError: The backend did not say which GPUs it sees.
+        RecipeError: It is none.
     """
-    recipe = request.recipe
-    variations = variations or [
-        make_variation(key, listed, origin=f"{recipe.name}: sweep")
-        for key, listed in recipe.sweep.items()
-    ]
-    if aa and (refine or len(setups) > 1):
-        raise RecipeError(
-            "--aa runs one setup against itself: give one --setup, and leave --refine out."
-        )
-    if refine:
-        if len(variations) != 1 or not all(map(are_alike_numbers, variations[0].values)):
-            raise RecipeError("--refine needs one --vary of whole numbers, KEY=LOW..HIGH.")
-        options["refinement"] = Refinement(
-            num_first=len(variations[0].values), most=refine, step=step
-        )
-    setups = setups or choose_setups(request, variations)
-    if aa:
-        setups = [setups[0], dataclasses.replace(setups[0], again=True)]
-    plan = new_plan(request, setups, variations=variations, **options)
-    check_configurations(plan)
-    return plan
+    plan = build(SweepPlan, plain, "plan")
+    for variation in plan.variations:
+        if variation.key == BATCH_KEY:  # whose values plots and tables count with
+            build(_BatchSizes, {"values": variation.values}, f"plan.variations.{BATCH_KEY}")
+    recipe = recipe_tables.from_tables(plan.tables, name=plan.recipe_name, source="plan.tables")
+    return dataclasses.replace(plan, tables=recipe_tables.to_tables(recipe))
 
 
-def new_plan(
-    request: RunRequest,
-    setups: Sequence[Setup],
-    *,
-    variations: Sequence[Variation] = (),
-    rounds: Rounds,
-    **fields: Any,
-) -> SweepPlan:
-    """Plans the runs of a recipe under several setups.
+class PlannedRun(NamedTuple):
+    """One run of a sweep: a configuration under a setup, in a round.
 
-    Args:
-        request: What a run of the recipe would be; the sweep gets its id.
-        setups: Each is taken once; the first is the baseline. None sets what is varied. In the plan
-            each says its backend, unless that and the recipe's are TensorFlow: others may stand
-            beside it later.
-        variations: What is varied.
-        rounds: How many there are.
-        fields: Others of the plan: its limits, time budget, batch size of a replica, refinement.
+    All but `round_number` count from 0.
+    """
+
+    number: int
+    configuration: int
+    setup: int
+    round_number: int  # from 1
+
+    @property
+    def cell(self) -> tuple[int, int]:
+        """What is the same in every round."""
+        return self.configuration, self.setup
+
+
+def list_configurations(plan: SweepPlan) -> list[dict[str, Any]]:
+    """Returns every combination of the varied values, the last key changing fastest.
+
+    Where nothing is varied, that is one empty configuration.
+    """
+    keys = [variation.key for variation in plan.variations]
+    values_of_keys = [variation.values for variation in plan.variations]
+    return [dict(zip(keys, values, strict=True)) for values in itertools.product(*values_of_keys)]
+
+
+def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
+    """Returns all runs in the order in which they are made.
+
+    The setups of a configuration follow each other, so that drift of the machine hits them alike,
+    and take turns in being first. All configurations come once before any comes again; with a time
+    budget, the most telling ones come first with all of their rounds: those at the ends of each
+    range, then those in the middle, then between them. Values that are added later come behind all
+    others, one after the other, so that no run changes its number.
+    """
+    planned_runs: list[PlannedRun] = []
+    levels = _find_levels(plan)
+    for level in sorted(set(levels)):
+        configurations = [number for number, other in enumerate(levels) if other == level]
+        for round_number in range(1, plan.num_rounds + 1):
+            for configuration in configurations:
+                setups = list(range(len(plan.setups)))
+                if (round_number + configuration) % 2 == 0:
+                    setups.reverse()
+                for setup in setups:
+                    number = len(planned_runs)
+                    planned_runs.append(PlannedRun(number, configuration, setup, round_number))
+    return planned_runs
+
+
+def _find_levels(plan: SweepPlan) -> list[int]:
+    """Returns the level of each configuration: lower ones come first, with all of their rounds."""
+    sizes = [len(variation.values) for variation in plan.variations]
+    num_first = plan.refinement.num_first if plan.refinement else None
+    lasts = [(num_first or size) - 1 for size in sizes]
+    levels = []
+    for number, places in enumerate(itertools.product(*map(range, sizes))):
+        if num_first and number >= num_first:
+            level = number  # added later: behind all others, which have fewer levels
+        elif plan.time_budget_seconds is None:
+            level = 0
+        else:
+            level = max(map(_level, places, itertools.repeat(0), lasts), default=0)
+        levels.append(level)
+    return levels
+
+
+def add_values(plan: SweepPlan, values: Sequence[int]) -> SweepPlan:
+    """Returns the plan of a sweep of one key with more values.
+
+    Where the key is a list, each sets all of its items.
+    """
+    (variation,) = plan.variations
+    first = variation.values[0]
+    added: list[Any] = list(values)
+    if isinstance(first, list | tuple):
+        added = [[value] * len(first) for value in values]
+    longer = Variation(key=variation.key, values=(*variation.values, *added))
+    return dataclasses.replace(plan, variations=(longer,))
+
+
+def resolve_recipe(plan: SweepPlan, configuration: Configuration, setup: Setup) -> Recipe:
+    """Returns the recipe of one configuration.
 
     Raises:
-        RecipeError: A setup sets what is varied.
+        RecipeError: Naming the configuration, and what is wrong with it.
     """
-    varied = {variation.key for variation in variations}
-    for setup in setups:
-        if both := varied.intersection(dict(setup.values)):
-            raise RecipeError(
-                f"{shorten(setup.label)}: {', '.join(sorted(both))} is varied already. Set it in"
-                " one place."
-            )
-    planned_setups = tuple(dict.fromkeys(_name_backend(setup, request.recipe) for setup in setups))
-    if len(planned_setups) == 1:  # nothing is compared that more rounds could decide
-        rounds = Rounds(rounds.fewest, rounds.fewest)
-    return SweepPlan(
-        sweep_id=request.run_id,
-        created=request.created,
-        recipe_name=request.recipe.name,
-        tables=tables.to_tables(request.recipe),
-        overrides=request.overrides,
-        variations=tuple(variations),
-        setups=planned_setups,
-        num_rounds=rounds.most,
-        first_rounds=None if rounds.are_fixed else rounds.fewest,
-        data_dir=request.data_dir,
-        allows_code=request.allows_code,
-        argv=request.argv,
-        **fields,
+    tables = copy.deepcopy(plan.tables)
+    values = {**configuration, **dict(setup.values)}
+    if plan.per_replica_batch_size is not None:
+        values[BATCH_KEY] = plan.per_replica_batch_size * max(1, setup.num_devices)
+    kept = {*plan.overrides, *_arguments_of_both(tables, values)}
+    files.drop_replaced_options(tables, values, kept=kept)
+    for key, value in values.items():
+        recipe_tables.set_value(tables, key, value)
+    distribution = dict(tables.get("distribution", {}))
+    distribution["strategy"] = setup.strategy
+    distribution["devices"] = list(setup.devices)
+    if setup.strategy not in CUTTING_STRATEGIES:  # the recipe's are of the setups that cut weights
+        distribution["mesh"] = {}
+    if setup.strategy != "multi_worker":
+        distribution["num_workers"] = None
+    tables["distribution"] = distribution
+    return recipe_tables.from_tables(
+        tables,
+        name=plan.recipe_name,
+        source=name_cell(plan, configuration, setup),
+        overridden=tuple(key for key in plan.overrides if key not in values),
     )
 
 
-def _name_backend(setup: Setup, recipe: Recipe) -> Setup:
-    usual = recipe.training.backend
-    values = dict(setup.values)
-    backend = values.pop(BACKEND_KEY, usual)
-    if backend != "tensorflow" or usual != "tensorflow":
-        values = {BACKEND_KEY: backend} | values
-    return dataclasses.replace(setup, values=tuple(values.items()))
+def name_cell(plan: SweepPlan, configuration: Configuration, setup: Setup) -> str:
+    """Returns what messages call one configuration."""
+    values = shorten(describe_configuration(configuration)) or "no value varied"
+    return f"{plan.recipe_name} with {values}, {shorten(setup.label)}"
 
 
-def own_setup(recipe: Recipe) -> Setup:
-    """Returns the strategy and devices that a recipe names."""
-    return Setup(strategy=recipe.distribution.strategy, devices=recipe.distribution.devices)
+def describe_configuration(configuration: Configuration) -> str:
+    """Returns a configuration in words: "hidden_units=[100] global_batch_size=32"."""
+    return " ".join(
+        f"{key.rpartition('.')[2]}={format_value(value)}" for key, value in configuration.items()
+    )
 
 
-def choose_setups(request: RunRequest, variations: Sequence[Variation]) -> list[Setup]:
-    """Returns the recipe's own setup; where that is the default, those to compare on this machine.
-
-    A setup that cannot run at every value is left out: a batch may not divide among several
-    replicas.
-    """
-    recipes_setup = own_setup(request.recipe)
-    if recipes_setup != Setup(strategy="default"):
-        return [recipes_setup]
-    backend = request.recipe.training.backend
-    setups = []
-    left_out = []
-    for setup in machine_setups(count_gpus(backend), backend):
-        try:
-            check_configurations(
-                new_plan(request, [setup], rounds=Rounds(1, 1), variations=variations)
-            )
-            setups.append(setup)
-        except RecipeError as error:
-            left_out.append(f"left out: {setup.label}: {error}")
-    if not setups:
-        return [recipes_setup]  # its own error names what is wrong with all of them
-    for text in left_out:
-        warnings.warn(text, Notice, stacklevel=2)
-    return setups
+def format_value(value: Any) -> str:
+    """Returns a value without blanks, "[100,100]"; "none" for one that is not set."""
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(format_value, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def machine_setups(num_gpus: int, backend: BackendName = "tensorflow") -> tuple[Setup, ...]:
-    """Returns what there is to compare on a machine: its processor, a GPU, and all of several.
-
-    Without a GPU it is the processor with two logical devices of it, which shows what a strategy
-    itself costs. A backend without strategies has the processor and a GPU.
-    """
-    setups = [Setup(strategy="default", devices=("cpu:0",))]
-    if num_gpus:
-        setups.append(Setup(strategy="default", devices=("gpu:0",)))
-    if backend == "tensorflow" and num_gpus == 0:
-        setups.append(Setup(strategy="mirrored", devices=("cpu:0", "cpu:1")))
-    if backend == "tensorflow" and num_gpus > 1:
-        every_gpu = tuple(f"gpu:{index}" for index in range(num_gpus))
-        setups.append(Setup(strategy="mirrored", devices=every_gpu))
-    return tuple(setups)
-
-
-def read_variations(
-    texts: Sequence[str],
-    request: RunRequest,
-    setups: Sequence[Setup],
-    *,
-    refines: bool,
-    step: int | None,
-) -> tuple[list[Variation], int]:
-    """Reads what is varied, and returns what the first key's values are multiples of.
+def estimate_seconds(plan: SweepPlan, made: Sequence[float] = ()) -> float:
+    """Returns about how long the next run will take.
 
     Args:
-        texts: Each KEY=VALUES or KEY=LOW..HIGH.
-        request: What a run of the recipe would be.
-        setups: Among whose replicas batches are divided.
-        refines: Whether values are added later.
-        step: What values of a range are multiples of; None: batch sizes of the replicas, others of
-            1.
-
-    Raises:
-        RecipeError: A text has no values, or its key cannot be varied or is named twice.
+        plan: Of the sweep.
+        made: How long runs took. The first waits for the import of the framework, which most others
+            do not: alone, it counts only where the plan sets no length.
     """
-    steps = []
-    for text in texts:
-        is_batch = text.partition("=")[0].strip() == BATCH_KEY
-        if step is None and is_batch and (refines or is_range(text)):
-            steps.append(find_step(setups, request.recipe.training.backend))
-        else:
-            steps.append(step or 1)
-    variations = [
-        parse_variation(text, request.recipe, multiple)
-        for text, multiple in zip(texts, steps, strict=True)
-    ]
-    keys = [variation.key for variation in variations]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise RecipeError(f"{shorten(key)}: is varied twice. Give all of its values once.")
-    return variations, steps[0] if steps else 1
+    measurement = plan.tables.get("measurement", {})
+    steady: float = measurement.get("seconds") or 0.0
+    if len(made) > 1 or (made and not steady):
+        return statistics.median_low(made)
+    return _START_SECONDS + steady
 
 
-def find_step(setups: Iterable[Setup], backend: BackendName) -> int:
-    """Returns the number whose multiples divide among the replicas of each setup."""
-    counts = [1]
-    for setup in setups:
-        if setup.strategy not in ("mirrored", "multi_worker", "hybrid"):
-            continue
-        if setup.devices and "gpu" not in setup.devices:
-            counts.append(setup.num_devices)
-        else:
-            own_backend = dict(setup.values).get(BACKEND_KEY, backend)
-            counts.append(count_gpus(own_backend) or 1)
-    return math.lcm(*counts)
+def _level(place: int, low: int, high: int) -> int:
+    """Returns how often a range is halved until this place is an end of a part; its ends: 0."""
+    if not low < place < high:
+        return 0
+    middle = (low + high) // 2
+    if place == middle:
+        return 1
+    if place < middle:
+        return 1 + _level(place, low, middle)
+    return 1 + _level(place, middle, high)
 
 
-def warn_of_unused_gpus(plan: SweepPlan) -> None:
-    """Warns of a GPU that a backend does not see, if a setup names no devices."""
-    without_devices = [setup for setup in plan.setups if not setup.devices]
-    here = [setup for setup in without_devices if not setup.machine]
-    for backend in _backends(plan, here):
-        with contextlib.suppress(DeviceError):  # of a backend that does not answer: its runs say so
-            count_gpus(backend)
+def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:
+    """Returns the keys that a user's function, or a set of tfds, and its replacement both take."""
+    keys = set[str]()
+    for kind in ("model", "dataset"):
+        names = (tables[kind].get("name"), values.get(f"{kind}.name"))
+        is_mixed = len({str(name).startswith(registry.TFDS) for name in names}) > 1
+        if all(map(registry.is_code, names)) and not is_mixed:
+            keys.update(f"{kind}.{key}" for key in tables[kind])
+    return keys
 
 
-def require_backends(plan: SweepPlan) -> None:
-    """Rejects a plan whose setups need backends that are not installed, before any is measured.
+@schema
+class PlannedRunResult:
+    """What came of one run of a sweep.
 
-    Raises:
-        DeviceError: Naming the backends.
+    REJECTED: it could not be measured at all. SKIPPED: it was not tried, since its configuration
+    had failed in an earlier round.
     """
-    missing = [
-        describe_lack(backend, in_sweep=True)
-        for backend in _backends(plan, plan.setups)
-        if not is_installed(backend)
-    ]
-    if missing:
-        raise DeviceError("\n".join(missing))
+
+    number: int
+    outcome: Outcome
+    run_id: Id | None = None
+    reason: str = ""
+    seconds: float = 0.0  # that the whole run took; 0 where that is not known
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether it was neither rejected nor skipped."""
+        return self.outcome not in ("REJECTED", "SKIPPED")
 
 
-def _backends(plan: SweepPlan, setups: Iterable[Setup]) -> list[BackendName]:
-    configuration = list_configurations(plan)[0]
-    recipes = [resolve_recipe(plan, configuration, setup) for setup in setups]
-    return list(dict.fromkeys(recipe.training.backend for recipe in recipes))
+@schema
+class StartedRun:
+    """A run of a sweep that was started, by its number in the plan."""
+
+    number: NaturalNumber
+    run_id: Id
 
 
-def check_configurations(plan: SweepPlan) -> None:
-    """Builds every configuration's recipe to report bad values before any run.
+@dataclasses.dataclass(frozen=True, slots=True)
+class SweepRecord:
+    """The record of a sweep: its plan and which runs were started, never what came of them."""
 
-    Functions outside of tfbench must be allowed. Devices that are all named must be usable, and
-    divide the batch.
-
-    Raises:
-        RecipeError: Every problem once, with the first configuration that has it, and how many more
-            have.
-    """
-    titles: dict[str, list[str]] = {}  # by problem; "" where that names no configuration
-    for configuration, setup in itertools.product(list_configurations(plan), plan.setups):
-        title = name_cell(plan, configuration, setup)
-        for line in _find_problems(plan, configuration, setup):
-            problem = line.removeprefix(title)
-            titles.setdefault(problem, []).append("" if problem == line else title)
-    lines = []
-    for problem, (first, *others) in titles.items():
-        more = f" and {len(others)} more" if first and others else ""
-        lines.append(f"{first}{more}{problem}")
-    if lines:
-        raise RecipeError("\n".join(lines))
+    plan: SweepPlan
+    started: tuple[StartedRun, ...] = ()
+    # What came of runs that have no journal, in records of format 1.
+    earlier: tuple[PlannedRunResult, ...] = ()
 
 
-def _find_problems(plan: SweepPlan, configuration: Mapping[str, Any], setup: Setup) -> list[str]:
-    try:
-        recipe = resolve_recipe(plan, configuration, setup)
-        require_code_allowed(recipe, allows_code=plan.allows_code)
-        require_usable(recipe.distribution, recipe.training)
-    except (RecipeError, DeviceError) as error:
-        return str(error).splitlines()
-    return []
-
-
-def choose_kind(
-    asked: str | None, counts: tuple[int, ...], num_gpus: int, backend: BackendName = "tensorflow"
-) -> str:
-    """Returns the kind of devices, "gpu" or "cpu": as asked for, else GPUs if there are any.
-
-    Raises:
-        DeviceError: There are too few GPUs.
-    """
-    kind = asked or ("gpu" if num_gpus else "cpu")
-    if kind == "gpu" and counts[-1] > num_gpus:
-        raise DeviceError(
-            f"--replicas {counts[-1]} needs GPUs, but {BACKEND_TITLES[backend]} sees"
-            f" {num_gpus or 'none'}. `tfbench devices` explains why. Or use --devices cpu."
-        )
-    return kind
-
-
-def plan_scaling(
-    request: RunRequest,
-    counts: tuple[int, ...],
-    kind: str,
-    *,
-    modes: Sequence[Mode] = ("data",),
-    **options: Any,
-) -> SweepPlan:
-    """Plans a sweep of one configuration, with a setup for each number of devices and each mode.
-
-    Args:
-        request: What a run of the recipe would be.
-        counts: Numbers of devices, from one on.
-        kind: Of the devices, "gpu" or "cpu".
-        modes: How several of them share the work.
-        options: As of `new_plan`; with `per_replica_batch_size` scaling is weak.
-
-    Raises:
-        RecipeError: The backend has not all modes, or the batch does not divide among the devices.
-    """
-    setups = replica_setups(kind, counts, modes, request.recipe.training.backend)
-    plan = new_plan(request, setups, scaling_modes=tuple(modes), **options)
-    check_configurations(plan)
-    return plan
-
-
-def replica_setups(
-    kind: str,
-    counts: Sequence[int],
-    modes: Sequence[Mode] = ("data",),
-    backend: BackendName = "tensorflow",
-) -> tuple[Setup, ...]:
-    """Returns a setup for each number of devices and mode; one device has nothing to distribute.
-
-    Args:
-        kind: Of the devices, "gpu" or "cpu".
-        counts: Numbers of devices.
-        modes: How several of them share the work.
-        backend: Whose strategies they are.
-    """
-    alone = "one_device" if backend == "tensorflow" else "default"
-    setups = []
-    for count in counts:
-        devices = tuple(f"{kind}:{index}" for index in range(count))
-        strategies = [alone] if count == 1 else [MODE_STRATEGIES[mode] for mode in modes]
-        for strategy in strategies:
-            setup = Setup(strategy=strategy, devices=devices)
-            if strategy == MODE_STRATEGIES["workers"]:  # each has one device
-                workers = ((WORKERS_KEY, count),)
-                setup = Setup(strategy=strategy, devices=devices[:1], values=workers)
-            setups.append(setup)
-    return tuple(setups)
+def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:
+    """Returns the sweep, or other series, that a run is of, and its round; None: of none."""
+    series = tags.get(SWEEP_TAG) or tags.get(GROUP_TAG)
+    number = tags.get(ROUND_TAG)
+    if series is None or number is None:
+        return None
+    return series, number

@@ -17,19 +17,19 @@ from typing import Any
 
 import psutil
 
-from tfbench.analysis.comparison.brief import host_of
+from tfbench.comparisons.user_settings import NO_SETTINGS, UserSettings
 from tfbench.errors import DeviceError
 from tfbench.machine import children
-from tfbench.records.settings import NO_SETTINGS, UserSettings
-from tfbench.records.sweep import SweepPlan, SweepRecord
-from tfbench.runs.recovery import import_journals
-from tfbench.runs.run_status import StopSignals
-from tfbench.store.briefs import read_briefs
+from tfbench.runs.status import StopSignals
+from tfbench.store.brief import host_of
+from tfbench.store.index import read_briefs
+from tfbench.store.recover import import_journals
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import SweepLog, encode_record
-from tfbench.sweeps.comparison import SweepEnd, find_due_runs
-from tfbench.sweeps.sweep import Planned
-from tfbench.sweeps.sweep_runs import find_runs, note_runs
+from tfbench.sweeps.compared import SweepEnd, find_due_runs
+from tfbench.sweeps.execution import Planned
+from tfbench.sweeps.plan import SweepPlan, SweepRecord
+from tfbench.sweeps.results import find_runs, note_runs
 from tfbench.sweeps.tasks import Task, list_tasks
 from tfbench.wording import DEFAULT_STORE
 

@@ -4,26 +4,26 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
-from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.comparisons.comparison import Comparison, Entry, Row
+from tfbench.comparisons.plots import lay_out
+from tfbench.comparisons.report_contents import draw_plots
+from tfbench.comparisons.user_settings import NO_SETTINGS, UserSettings
+from tfbench.comparisons.verdict import find_verdict
 from tfbench.errors import TrackingError
-from tfbench.records.settings import NO_SETTINGS, UserSettings
-from tfbench.records.sweep import (
+from tfbench.runs.maker import RunMaker, server_of
+from tfbench.runs.run_text import recovery_command
+from tfbench.show.formats import format_number
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import find_tracking
+from tfbench.sweeps.compared import SweepEnd, Swept, compare_sweep
+from tfbench.sweeps.plan import (
     MODE_STRATEGIES,
     SweepPlan,
     SweepRecord,
     describe_configuration,
     format_value,
 )
-from tfbench.report.comparison.plots import lay_out
-from tfbench.report.formats import format_number
-from tfbench.report.run.sections import recovery_command
-from tfbench.runs.run_maker import RunMaker, server_of
-from tfbench.store.store import Store
-from tfbench.store.sweep_log import find_tracking
-from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
-from tfbench.sweeps.report_contents import draw_plots
-from tfbench.sweeps.sweep_runs import find_runs
+from tfbench.sweeps.results import find_runs
 from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
 from tfbench.wording import count, join_words
 

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tfbench.analysis.comparison.brief import host_of
 from tfbench.errors import RecipeError
-from tfbench.records.sweep import (
+from tfbench.store.brief import host_of
+from tfbench.store.index import read_briefs
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import parse_record
+from tfbench.sweeps.plan import (
     PlannedRun,
     PlannedRunResult,
     SweepPlan,
     list_planned_runs,
 )
-from tfbench.store.briefs import read_briefs
-from tfbench.store.store import Store
-from tfbench.store.sweep_log import parse_record
-from tfbench.sweeps.plan import check_configurations
+from tfbench.sweeps.planning import check_configurations
 
 
 class Task(NamedTuple):

@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tfbench.errors import TrackingError
-from tfbench.records.whole_files import replacing
 from tfbench.store.liveness import locked
+from tfbench.store.whole_files import replacing
 from tfbench.wording import command_line
 
 OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database

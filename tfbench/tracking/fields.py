@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbench.analysis.comparison.equality import flatten
-from tfbench.analysis.profile.summary import summarize_profile
+from tfbench.comparisons.equality import flatten
 from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
+from tfbench.profiles.estimate import summarize_profile
+from tfbench.profiles.profile_text import describe_bottleneck
 from tfbench.recipe import tables as recipe_tables
-from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
-from tfbench.records.sweep import label_setup
-from tfbench.report.figures import SETUP_COLORS
-from tfbench.report.formats import format_speed
-from tfbench.report.profile.sentences import describe_bottleneck
-from tfbench.report.run.sections import status_line
+from tfbench.runs.record import EpochRecord, RunRequest, RunResult, Summary
+from tfbench.runs.run_text import status_line
+from tfbench.show.figures import SETUP_COLORS
+from tfbench.show.formats import format_speed
+from tfbench.sweeps.plan import label_setup
 from tfbench.tags import (
     CPU_TAG,
     CUDA_TAG,

@@ -9,12 +9,13 @@ import hashlib
 import json
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tfbench.errors import SilentServerError, TrackingError
-from tfbench.records.run import DatasetSummary, RunResult
+from tfbench.runs.record import DatasetSummary, RunResult
 from tfbench.tags import RUN_TAG
 from tfbench.tracking.address import database_of, is_server
 from tfbench.wording import cut, without_secrets
@@ -37,6 +38,8 @@ _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 # without a pause.
 _PATIENCE = {_RETRIES: "1", _TIMEOUT: "10"}
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
+# In the long message of a connection that was refused, or whose host has no address.
+_UNREACHABLE = re.compile(r"Max retries exceeded.*\[Errno -?\d+\] ([^\"')]+)")
 MAX_ANSWER_BYTES = 2**29  # in memory, of a server's answer and what is made of it
 MAX_TWINS = 10  # of a run, that are looked for
 _DATASET_CHARACTERS = 500  # of a data set's name, that MLflow takes
@@ -92,6 +95,10 @@ def explained(uri: str, remedy: str) -> Iterator[None]:
         text = text.splitlines()[0]
         if "timed out" in text and is_server(uri):
             raise silent_server(uri, remedy) from None
+        unreachable = _UNREACHABLE.search(text)
+        if unreachable and is_server(uri):
+            text = f"cannot be reached ({unreachable[1]}). Is the server running?"
+            raise TrackingError(f"MLflow at {without_secrets(uri)}: {text} {remedy}") from None
         raise TrackingError(
             f"MLflow at {without_secrets(uri)}: {cut(without_secrets(text), 400)}. {remedy}"
         ) from None

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
-from tfbench.records.sweep import SweepPlan
-from tfbench.report.figures import SETUP_COLORS, write_plots
-from tfbench.report.formats import format_speed
 from tfbench.schema import to_plain
+from tfbench.show.figures import SETUP_COLORS, write_plots
+from tfbench.show.formats import format_speed
+from tfbench.sweeps.plan import SweepPlan
 from tfbench.tags import CURVE_TAG, RECIPE_TAG, RESULT_TAG, ROUND_TAG, RUN_TAG, SWEEP_TAG
 from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS
 from tfbench.tracking.mlflow_calls import (

@@ -19,16 +19,16 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import SilentServerError, TfbenchError, TrackingError
 from tfbench.machine.usage import read_memory
-from tfbench.records.journal import Replay, read_result
-from tfbench.records.json_lines import Follower
-from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.records.run_folder import work_folder
-from tfbench.records.sweep import SweepPlan
+from tfbench.runs.record import RunResult, Summary, TrackedRun
+from tfbench.runs.summary import summarize_run
 from tfbench.store import sweep_log
+from tfbench.store.journal import Replay, read_result
+from tfbench.store.json_lines import Follower
+from tfbench.store.run_folder import work_folder
 from tfbench.store.store import Store, TrackingState
+from tfbench.sweeps.plan import SweepPlan
 from tfbench.tags import DATA_TAG, RUN_TAG
 from tfbench.tracking import database, fields, mlflow_sweep
 from tfbench.tracking.address import database_of, is_server, require_address

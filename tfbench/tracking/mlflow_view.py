@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
-from tfbench.records.sweep import BATCH_KEY, SweepPlan
+from tfbench.sweeps.plan import BATCH_KEY, SweepPlan
 from tfbench.tags import DATA_TAG, HARDWARE_TAG, RESULT_TAG, ROUND_TAG, RUN_TAG, SWEEP_TAG
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
-from tfbench.records.journal import files_folder
-from tfbench.records.profile import TRACE_FOLDER
-from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.records.run_folder import list_worker_journals
-from tfbench.report.figures import write_plots
-from tfbench.report.run.plots import run_plots
-from tfbench.report.run.run_document import run_document
+from tfbench.profiles.readings import TRACE_FOLDER
+from tfbench.runs.epoch_plots import run_plots
+from tfbench.runs.record import RunResult, Summary, TrackedRun
+from tfbench.runs.run_document import run_document
+from tfbench.show.figures import write_plots
+from tfbench.store.journal import files_folder
+from tfbench.store.run_folder import list_worker_journals
 from tfbench.tags import SWEEP_TAG
 
 

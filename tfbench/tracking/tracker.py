@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, cast
 from tfbench.errors import SilentServerError, TrackingError
 from tfbench.machine import children
 from tfbench.machine.children import STILL_SECONDS, Patience
-from tfbench.records.run import TrackedRun
-from tfbench.records.sweep import SweepPlan
-from tfbench.report.plot import Plot
+from tfbench.runs.record import TrackedRun
+from tfbench.show.plot import Plot
 from tfbench.store.store import Store
+from tfbench.sweeps.plan import SweepPlan
 from tfbench.tracking.address import is_server, require_address
 from tfbench.tracking.mlflow_calls import find_patience
 from tfbench.wording import without_secrets

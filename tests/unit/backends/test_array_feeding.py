@@ -15,7 +15,7 @@ from tfbench.backends import array_feeding
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError
-from tfbench.records.placement import BatchPart
+from tfbench.runs.placement_record import BatchPart
 
 NUM_SAMPLES = 12
 BATCH = 4

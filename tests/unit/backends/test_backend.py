@@ -12,15 +12,15 @@ HIDING = """
 import sys
 from unittest.mock import Mock
 from builders import build_request
-from tfbench.worker import prepared
-from tfbench.worker.{measure} import run_{measure}
+from tfbench.measure import prepared
+from tfbench.measure.{module} import {function}
 
 def hide(*_):
     print({{"tensorflow", "keras", "jax", "torch"}} & set(sys.modules))
     sys.exit()
 
 prepared.require_possible = hide
-run_{measure}(build_request(), Mock(), Mock(), Mock())
+{function}(build_request(), Mock(), Mock(), Mock())
 """
 
 
@@ -34,9 +34,13 @@ def test_the_backend_of_a_process_is_the_one_that_keras_takes(
     assert backends.current().name == "tensorflow"
 
 
-@pytest.mark.parametrize("measure", ["benchmark", "profile"])
-def test_no_framework_is_imported_before_devices_are_hidden_from_it(measure: str) -> None:
-    code = HIDING.format(measure=measure)
+@pytest.mark.parametrize(
+    ("module", "function"), [("benchmark", "run_benchmark"), ("step_timing", "run_profile")]
+)
+def test_no_framework_is_imported_before_devices_are_hidden_from_it(
+    module: str, function: str
+) -> None:
+    code = HIDING.format(module=module, function=function)
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", code], env=variables, capture_output=True, text=True

@@ -16,7 +16,7 @@ from tfbench.backends.tensorflow.device_watch import verify_placement
 from tfbench.backends.tensorflow.placement import ResolvedDistribution, feed_alike, resolve
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.environment import cpu_model
-from tfbench.recipe.devices import Device, parse_devices
+from tfbench.recipe.device_names import Device, parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
 ONE = ("cpu:0",)

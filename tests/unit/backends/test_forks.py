@@ -12,14 +12,14 @@ import pytest
 from builders import build_recipe, build_request
 from gpu_machine import NAME, probe
 from tfbench.datasets.sources import synthetic
-from tfbench.records.journal import request_fields
-from tfbench.worker import data, forks
+from tfbench.measure import data, forks
+from tfbench.store.journal import request_fields
 
 
 def test_no_device_is_in_use_before_a_fork_and_all_that_takes_long_to_import_is_there() -> None:
     found = probe("prepare_to_fork")
     assert (found["said"], found["is_started"], found["gpu_files"]) == ("ready", False, [])
-    assert {"keras", NAME, f"tfbench.backends.{NAME}.backend", "tfbench.worker.benchmark"} <= {
+    assert {"keras", NAME, f"tfbench.backends.{NAME}.backend", "tfbench.measure.benchmark"} <= {
         *found["modules"]
     }
 

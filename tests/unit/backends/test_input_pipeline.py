@@ -17,7 +17,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
 )
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, Splits, allocate
 from tfbench.recipe.sections import TrainingConfig
-from tfbench.records.placement import BatchPart
+from tfbench.runs.placement_record import BatchPart
 
 # pixels a side
 STORED = 8

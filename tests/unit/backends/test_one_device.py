@@ -19,12 +19,12 @@ from tfbench import backends
 from tfbench.backends.device_choice import require_possible
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
-from tfbench.machine.energy import addresses_in_use
+from tfbench.machine.energy_counters import addresses_in_use
+from tfbench.machine.facts import Gpu
+from tfbench.measure.compiled_model import build_compiled_model
+from tfbench.measure.recorder import build_callbacks
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import DistributionConfig, Recipe
-from tfbench.records.machine import Gpu
-from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.recorder import build_callbacks
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = pytest.mark.skipif(NAME == "tensorflow", reason="the process trains with TensorFlow")

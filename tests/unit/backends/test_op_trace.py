@@ -8,7 +8,7 @@ import pytest
 from tfbench.backends.profiling import TracedOperation, apportion, sum_up
 from tfbench.backends.tensorflow.op_trace import read_trace, trace
 from tfbench.errors import MeasurementError
-from tfbench.records.profile import ProfiledOperation
+from tfbench.profiles.readings import ProfiledOperation
 
 SECOND = 10**12  # of a trace, in picoseconds
 

@@ -16,9 +16,9 @@ from prepared import build_prepared, read_result
 from tfbench.backends import peak
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.backend import BACKEND
-from tfbench.records.machine import InputCheck, PeakCheck
-from tfbench.records.run import RunResult
-from tfbench.worker import checks
+from tfbench.machine.facts import InputCheck, PeakCheck
+from tfbench.measure import checks
+from tfbench.runs.record import RunResult
 
 
 class Device:

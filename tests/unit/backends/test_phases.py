@@ -17,10 +17,10 @@ import device_naps
 import first_steps
 from builders import build_placement
 from tfbench import backends
+from tfbench.measure.compiled_model import build_compiled_model
 from tfbench.models.structure.flops import count_model, describe_calls
 from tfbench.models.structure.graph import walk
 from tfbench.recipe.backend_support import why_layers_merge
-from tfbench.worker.compiled_model import build_compiled_model
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 of_jax = pytest.mark.skipif(NAME != "jax", reason="of XLA's programs")

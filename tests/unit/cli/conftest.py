@@ -9,7 +9,7 @@ import pytest
 
 from kinds import Child, Fields
 from searches import MakeRuns, plant_runs
-from tfbench.machine import devices
+from tfbench.machine import frameworks
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def child(monkeypatch: pytest.MonkeyPatch) -> Child:
             )
 
         monkeypatch.setattr(subprocess, "run", run)
-        monkeypatch.setattr(devices, "is_installed", lambda backend: backend == "tensorflow")
+        monkeypatch.setattr(frameworks, "is_installed", lambda backend: backend == "tensorflow")
         return given
 
     return answer

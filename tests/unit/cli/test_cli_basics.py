@@ -3,11 +3,13 @@
 import dataclasses
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 
@@ -17,16 +19,16 @@ from kinds import Child, Cli
 from outcomes import json_of, shown_by
 from sweeps import build_plan, write_sweep
 from tfbench import api
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.cli import cli
+from tfbench.comparisons.speeds import MARKS
 from tfbench.errors import DeviceError
-from tfbench.machine import devices, energy
-from tfbench.machine.devices import GpuFacts
+from tfbench.machine import energy_counters, frameworks
+from tfbench.machine.energy_readings import EnergySource, EnergySources
+from tfbench.machine.facts import Gpu
+from tfbench.machine.frameworks import GpuFacts
 from tfbench.recipe import files
-from tfbench.records.energy import EnergySource, EnergySources
-from tfbench.records.machine import Gpu
-from tfbench.report.comparison.speeds import MARKS
-from tfbench.runs.run import Run
+from tfbench.runs.stored_run import Run
+from tfbench.runs.summary import summarize_run
 from tfbench.store.store import Store
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
@@ -128,10 +130,10 @@ def test_devices_lists_what_tensorflow_sees(
 ) -> None:
     child(TENSORFLOW | {"gpus": ["Titan X"], "cuda": "12.5.1"})
     known = (Gpu(name="Titan X", memory_bytes=12 * 2**30, driver="550.54"),)
-    monkeypatch.setattr(devices, "read_gpus", lambda: known)
+    monkeypatch.setattr(frameworks, "read_gpus", lambda: known)
     source = EnergySource(name="package-0", part="package", resolution_seconds=0.001)
     read = EnergySources(sources=(source,), problems=("GPUs: nobody knows",))
-    monkeypatch.setattr(energy, "find_energy_sources", lambda gpus: read)
+    monkeypatch.setattr(energy_counters, "find_energy_sources", lambda gpus: read)
     shown = shown_by(tfbench("devices"))
     assert [line.split(maxsplit=1) for line in shown.splitlines()[2:4]] == [
         ["gpu:0", "Titan X, 12.0 GiB, driver 550.54"],
@@ -146,7 +148,7 @@ def test_devices_says_why_a_gpu_is_not_seen(
     tfbench: Cli, child: Child, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child(TENSORFLOW)
-    monkeypatch.setattr(devices, "read_system", lambda *_: GpuFacts(pci_gpus=("0000:01:00.0",)))
+    monkeypatch.setattr(frameworks, "read_system", lambda *_: GpuFacts(pci_gpus=("0000:01:00.0",)))
     shown = shown_by(tfbench("devices"))
     assert re.search("gpu +none .*\n +TensorFlow +2.21.0, built without CUDA\n", shown)
     assert "\nWarning: an NVIDIA GPU is in" in shown
@@ -187,6 +189,46 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
     ]
     assert "checks" not in json_of(tfbench, "devices")
     assert list(in_tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["crossover", "scale", "profile", "check", "import"])
+def test_a_command_without_what_it_needs_is_told_its_first_example(
+    tfbench: Cli, command: str
+) -> None:
+    done = tfbench(command)
+    assert (done.exit_code, f"\n\nFor example:\n  tfbench {command} " in done.stderr) == (2, True)
+    example = done.stderr.partition("For example:\n")[2].replace("\\\n", " ")
+    words = shlex.split(example)[2:]
+    found = cli.get_command(click.Context(cli), command)
+    assert found is not None
+    found.make_context(command, words)  # it is accepted as it stands
+
+
+@pytest.mark.advice("no such file or folder. Name another one")
+@pytest.mark.advice("This machine has no GPU that a framework could use")
+def test_what_is_not_on_this_machine_is_rejected_before_a_framework_starts(
+    tfbench: Cli, child: Child, monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path
+) -> None:
+    child(TENSORFLOW)
+    monkeypatch.setattr(frameworks, "_may_have_gpus", lambda *_: False)
+    setup = ("--setup", "default gpu:0")
+    for command in (
+        ("run", "--devices", "gpu:0"),
+        ("sweep", *setup),
+        ("sweep", *setup, "--dry-run"),
+    ):
+        done = tfbench(*command, "mnist_mlp", "--data", "synthetic")
+        assert (done.exit_code, done.stderr.startswith("Error: gpu:0: not found.")) == (2, True)
+    assert "gpu         none" in shown_by(tfbench("devices"))
+    elsewhere = ("sweep", "mnist_mlp", "--setup", "default gpu:0 @a100", "--dry-run")
+    assert tfbench(*elsewhere, "--data", "synthetic").exit_code == 0
+    for command in (("run",), ("sweep", "--dry-run")):
+        done = tfbench(*command, "mnist_mlp", "--data-dir", "nowhere")
+        error = f"Error: data folder {in_tmp_path / 'nowhere'}: no such file or folder. Name"
+        assert (done.exit_code, done.stderr.startswith(error)) == (2, True)
+    for way in (("--data-dir", "."), ("--data", "synthetic")):
+        assert tfbench("sweep", "mnist_mlp", *way, "--dry-run").exit_code == 0
+    assert not Path("mlruns").exists()
 
 
 @pytest.mark.parametrize("arguments", [("list",), ("list", "--format", "json"), ("show", "--help")])

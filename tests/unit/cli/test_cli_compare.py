@@ -4,6 +4,7 @@ Which runs it takes, which setup is the baseline, and what machines with prices 
 """
 
 import dataclasses
+import io
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from builders import build_environment
 from journals import build_sized_result, write_journal
 from kinds import Cli
 from outcomes import json_of
+from screens import Screen
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
-from tfbench.records.machine import Gpu
-from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import Setup, StartedRun, list_planned_runs
+from tfbench.cli._output import echo_comparison
+from tfbench.comparisons.user_settings import MachineSettings
+from tfbench.machine.facts import Gpu
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log
+from tfbench.sweeps.plan import Setup, StartedRun, list_planned_runs
 
 SPEEDS = {"big": 4000.0, "small": 1000.0}
 ENVIRONMENTS = {
@@ -151,3 +154,32 @@ def test_a_sweep_whose_setups_name_machines_compares_these(
         "Fastest machine (not judged): big by default cpu:0 at both batch sizes"
     )
     assert [one["machine"] for one in document["machines"][:2]] == ["big", "small"]
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_terminal_shows_what_is_faster_in_colour_unless_it_is_told_not_to(
+    monkeypatch: pytest.MonkeyPatch, refuses: bool
+) -> None:
+    lines = [
+        "   32  1.62x [1.58, 1.66] +      3",
+        "   64  0.43x [0.29, 0.63] -      3",
+        "  128  1.01x [0.99, 1.03] =      3",
+        "  256  0.90x -",
+    ]
+    screen = Screen()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    if refuses:
+        monkeypatch.setenv("NO_COLOR", "1")
+    echo_comparison(lines)
+    green, red, off = ("", "", "") if refuses else ("\x1b[32m", "\x1b[31m", "\x1b[0m")
+    assert screen.getvalue().splitlines() == [
+        f"   32  {green}1.62x [1.58, 1.66] +{off}      3",
+        f"   64  {red}0.43x [0.29, 0.63] -{off}      3",
+        lines[2],
+        f"  256  {red}0.90x -{off}",
+    ]
+    plain = io.StringIO()
+    monkeypatch.setattr("sys.stdout", plain)
+    echo_comparison(lines)
+    assert plain.getvalue().splitlines() == lines

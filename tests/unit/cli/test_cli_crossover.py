@@ -9,10 +9,10 @@ from kinds import Cli
 from outcomes import json_of
 from searches import KEY, SETUPS, MakeRuns
 from tfbench.recipe.tables import to_tables
-from tfbench.records.sweep import list_planned_runs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps.sweep_runs import find_runs
+from tfbench.sweeps.plan import list_planned_runs
+from tfbench.sweeps.results import find_runs
 
 TRUTH = 2000 / 3  # where the planted costs of both setups are equal
 RECIPE = ("mnist_mlp", "--data", "synthetic")

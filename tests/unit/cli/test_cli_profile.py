@@ -7,12 +7,12 @@ import pytest
 
 from kinds import Cli
 from profile_runs import KILLED, build_profile_run
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError
-from tfbench.records.profile import ProfileRequest
-from tfbench.records.run import RunRequest, TrackedRun
-from tfbench.runs.run import Run, RunLimits
-from tfbench.runs.run_maker import RunMaker
+from tfbench.profiles.readings import ProfileRequest
+from tfbench.runs.maker import RunMaker
+from tfbench.runs.record import RunRequest, TrackedRun
+from tfbench.runs.stored_run import Run, RunLimits
+from tfbench.runs.summary import summarize_run
 
 TRACKED = TrackedRun(tracking_uri="sqlite:////mlruns/mlflow.db", experiment_id="1", run_id="m1")
 

@@ -10,12 +10,12 @@ from journals import build_sized_result, write_journal
 from kinds import Cli
 from outcomes import shown_by
 from sweeps import TWO_SETUPS, build_plan, write_sweep
-from tfbench.records.batch_sizes import BatchSizes
-from tfbench.records.sweep import PlannedRun
+from tfbench.comparisons import report_contents
+from tfbench.comparisons.report_contents import gather_contents
+from tfbench.runs.batch_sizes import BatchSizes
 from tfbench.store.store import Store
-from tfbench.sweeps import report_contents
-from tfbench.sweeps.comparison import compare_stored
-from tfbench.sweeps.report_contents import gather_contents
+from tfbench.sweeps.compared import compare_stored
+from tfbench.sweeps.plan import PlannedRun
 
 PLOTS = ["samples_per_second.png", "speedup.png"]
 

@@ -13,8 +13,8 @@ from kinds import Cli, Fields
 from outcomes import json_of, shown_by
 from sweeps import build_plan, write_sweep
 from tfbench import api
-from tfbench.records.sweep import list_planned_runs
 from tfbench.store.store import Store
+from tfbench.sweeps.plan import list_planned_runs
 
 OLD = 1_600_000_000.0
 

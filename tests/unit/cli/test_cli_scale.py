@@ -8,20 +8,21 @@ from kinds import Cli
 from outcomes import json_of, shown_by
 from searches import MakeRuns
 from tfbench.errors import DeviceError
-from tfbench.machine import devices
+from tfbench.machine import frameworks
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps import plan
-from tfbench.sweeps.plan import choose_kind
+from tfbench.sweeps import planning
+from tfbench.sweeps.planning import choose_kind
 
 SCALE = ("scale", "mnist_mlp", "--data", "synthetic")
 
 
+@pytest.mark.usefixtures("with_gpus")
 def test_strong_scaling_divides_one_batch_and_is_a_sweep(
     tfbench: Cli, fake: MakeRuns, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = fake()
-    monkeypatch.setattr(devices, "count_gpus", lambda *backend: 2)
+    monkeypatch.setattr(frameworks, "count_gpus", lambda *backend: 2)
     shown = shown_by(tfbench(*SCALE, "--replicas", "1,2"))
     assert len(runs.requests) == 6
     assert {request.recipe.training.global_batch_size for request in runs.requests} == {100}
@@ -77,7 +78,7 @@ def test_a_dry_run_tells_the_plan_and_makes_nothing(
     tfbench: Cli, fake: MakeRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = fake()
-    monkeypatch.setattr(devices, "count_gpus", lambda *backend: 0)
+    monkeypatch.setattr(frameworks, "count_gpus", lambda *backend: 0)
     done = tfbench(
         *SCALE, "--replicas", "1,2", "--modes", "data,workers", "--dry-run", "--time-budget", "2m"
     )
@@ -98,7 +99,7 @@ def test_each_mode_has_a_setup_at_each_number_of_devices(
     tfbench: Cli, fake: MakeRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = fake()
-    monkeypatch.setattr(plan, "is_installed", lambda backend: True)
+    monkeypatch.setattr(planning, "is_installed", lambda backend: True)
     arguments = (
         "--replicas",
         "2",

@@ -11,8 +11,8 @@ from kinds import Cli
 from outcomes import json_of, rejection_of, shown_by
 from searches import KEY, MakeRuns
 from tfbench.errors import Notice, TrackingError
-from tfbench.store import briefs
-from tfbench.sweeps import plan
+from tfbench.store import index
+from tfbench.sweeps import planning
 
 SETUPS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
 SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *SETUPS)
@@ -130,6 +130,7 @@ def test_how_to_go_on_allows_the_code_again(
     assert "tfbench sweep --plan plan.json --task N --allow-code --store DIR" in planned
 
 
+@pytest.mark.usefixtures("with_gpus")
 @pytest.mark.parametrize(
     ("num_gpus", "setups"),
     [
@@ -146,7 +147,7 @@ def test_without_setups_what_is_there_is_compared(
     num_gpus: int,
     setups: list[str],
 ) -> None:
-    monkeypatch.setattr(plan, "count_gpus", lambda backend: num_gpus)
+    monkeypatch.setattr(planning, "count_gpus", lambda backend: num_gpus)
     for arguments in (("mnist_mlp", "--vary", f"{KEY}=32,128"), ("--quick",)):
         done = tfbench("sweep", *arguments, "--dry-run")
         assert done.exit_code == 0
@@ -182,7 +183,7 @@ def test_one_setup_is_said_to_compare_nothing(
     setup: str,
     left_out: str,
 ) -> None:
-    monkeypatch.setattr(plan, "count_gpus", lambda backend: 0)
+    monkeypatch.setattr(planning, "count_gpus", lambda backend: 0)
     done = tfbench("sweep", "mnist_mlp", "--dry-run", *arguments)
     assert done.exit_code == 0 and done.stderr.startswith(left_out)
     (found,) = re.findall("^  setup       (.*)$", done.stdout, re.MULTILINE)
@@ -244,7 +245,7 @@ def test_runs_that_cannot_be_read_are_named_on_a_line_each(
     def fail(path: Path) -> None:
         raise TrackingError("damaged")
 
-    monkeypatch.setattr(briefs, "_read_brief", fail)
+    monkeypatch.setattr(index, "_read_brief", fail)
     first, *rest = tfbench("sweep", "--resume", "@last").stderr.splitlines()
     assert first.startswith("Warning: 8 runs could not be read")
     assert set(rest) >= {f"  {request.run_id}: damaged" for request in runs.requests}
@@ -303,7 +304,7 @@ def test_a_gpu_that_no_setup_is_planned_for_is_told_of_first_and_on_stderr(
         warnings.warn("a GPU is not used: no driver.", Notice, stacklevel=2)
         return 0
 
-    monkeypatch.setattr(plan, "count_gpus", count)
+    monkeypatch.setattr(planning, "count_gpus", count)
     for options in ((), ("--format", "json"), ("--setup", "default", "--setup", "one_device")):
         done = tfbench("sweep", "--quick", "--dry-run", *options)
         assert done.exit_code == 0
@@ -329,3 +330,12 @@ def test_a_setup_is_run_against_itself(tfbench: Cli, fake: MakeRuns) -> None:
     )
     again = json_of(tfbench, "compare", "--sweep", "@last")
     assert again["rows"] == found["rows"]
+
+
+@pytest.mark.advice("setups have in common. To see several, use --batch-size")
+def test_a_batch_size_is_no_part_of_a_setup_with_advice_that_works(tfbench: Cli) -> None:
+    sweep = ("sweep", "mnist_mlp", "--data", "synthetic", "--dry-run")
+    done = tfbench(*sweep, "--setup", "default cpu:0 global_batch_size=64")
+    assert (done.exit_code, "use --batch-size: each is a row" in done.stderr) == (2, True)
+    shown = shown_by(tfbench(*sweep, "--setup", "default cpu:0", "--batch-size", "64,128"))
+    assert "training.global_batch_size = 64, 128" in shown

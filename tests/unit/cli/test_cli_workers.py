@@ -9,8 +9,8 @@ from groups import start_fakes
 from kinds import Cli
 from outcomes import json_of
 from tfbench.errors import RecipeError
-from tfbench.records.run import RunRequest
 from tfbench.runs import session
+from tfbench.runs.record import RunRequest
 
 SECOND = ("--coordinator", "a:1", "--num-workers", "2", "--worker-index", "1")
 

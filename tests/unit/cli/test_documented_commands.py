@@ -14,9 +14,9 @@ import pytest
 import searches
 from kinds import Cli
 from pages import PAGES, ROOT, extract_commands
-from tfbench.records.machine import Gpu
+from tfbench.machine.facts import Gpu
 from tfbench.runs import launch
-from tfbench.sweeps import plan
+from tfbench.sweeps import planning
 
 MEASURING = ("run", "sweep", "crossover", "scale", "check")
 READING = ("compare", "export", "list")  # what those before them left
@@ -46,6 +46,7 @@ def list_planted(page: Path) -> list[str]:
 PLANTED = {str(page.relative_to(ROOT)): list_planted(page) for page in PAGES}
 
 
+@pytest.mark.usefixtures("with_gpus")
 @pytest.mark.parametrize("page", [page for page, commands in PLANTED.items() if commands])
 def test_commands_that_take_long_plan_and_judge_what_a_page_says(
     page: str, tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -54,9 +55,11 @@ def test_commands_that_take_long_plan_and_judge_what_a_page_says(
     for name in ("multi_worker", "model", "hybrid", "torch"):
         monkeypatch.setitem(searches.COSTS, name, searches.COSTS["jax"])
     monkeypatch.setattr(launch, "_list_visible_gpus", lambda: (Gpu(name="GPU"),) * 4)
-    monkeypatch.setattr(plan, "is_installed", lambda backend: True)
+    monkeypatch.setattr(planning, "is_installed", lambda backend: True)
     shutil.copytree(ROOT / "recipes", "recipes")
     Path("nets.py").write_text(FUNCTIONS, encoding="utf-8")
+    for folder in ("FOLDER", "DIR"):
+        Path(folder).mkdir()
     Path("mine.toml").write_bytes(Path("recipes", "mnist_mlp.toml").read_bytes())
     keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]).save("net.keras")
     assert tfbench("run", "mnist_mlp", "--data", "synthetic").exit_code == 0  # of a page before

@@ -25,10 +25,10 @@ from tfbench.errors import RecipeError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.toml_text import format_toml, parse_toml
-from tfbench.records.journal import read_request, request_fields
 from tfbench.runs import process
 from tfbench.runs.requests import new_request
 from tfbench.schema import read_json
+from tfbench.store.journal import read_request, request_fields
 from tfbench.store.store import Store
 from tfbench.wording import LONGEST_LINE
 

@@ -8,11 +8,11 @@ from fake_runs import FakeRuns
 from kinds import Cli
 from outcomes import rejection_of
 from sweeps import MIRRORED, build_plan, write_in_sessions
-from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.cli import ui
-from tfbench.records.sweep import SweepPlan
+from tfbench.comparisons.comparison import Comparison
 from tfbench.store.store import Store, TrackingState
 from tfbench.sweeps import show_in_mlflow
+from tfbench.sweeps.plan import SweepPlan
 from tfbench.tracking.tracker import TrackedSweep
 
 
@@ -21,7 +21,7 @@ def test_a_variable_counts_unless_an_option_is_given(
 ) -> None:
     runs = FakeRuns(100.0)
     monkeypatch.setattr(
-        "tfbench.runs.run_maker.RunMaker.make", lambda maker, request, *rest: runs(request)
+        "tfbench.runs.maker.RunMaker.make", lambda maker, request, *rest: runs(request)
     )
     monkeypatch.setenv("TFBENCH_DATA_DIR", "/of/variable")
     for options, found in (((), "/of/variable"), (("--data-dir", "/of/option"), "/of/option")):

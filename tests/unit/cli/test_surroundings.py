@@ -78,7 +78,7 @@ def test_a_recovery_that_is_stopped_says_how_to_go_on(
     def stop(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tfbench.runs.recovery.recover", stop)
+    monkeypatch.setattr("tfbench.store.recover.recover", stop)
     done = tfbench("recover", "--tracking-uri", "http://u:p@h")
     assert (done.exit_code, done.stdout) == (130, "")
     assert (

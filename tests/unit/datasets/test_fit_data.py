@@ -14,7 +14,7 @@ import tensorflow as tf
 from tfbench.datasets.sources import fit_data
 from tfbench.datasets.sources.user_arrays import splits_of_arrays, splits_of_batches
 from tfbench.errors import DatasetError
-from tfbench.records.batch_sizes import BatchSizes
+from tfbench.runs.batch_sizes import BatchSizes
 
 X = np.arange(24, dtype="float32").reshape(8, 3)
 Y = np.arange(8) % 2

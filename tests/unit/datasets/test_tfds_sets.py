@@ -13,10 +13,10 @@ from outcomes import error_of
 from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.tfds_sets import load_splits
 from tfbench.errors import DatasetError, UnknownNameError
+from tfbench.measure.data import load_data
 from tfbench.recipe.registry import find_config, find_tfds_name
 from tfbench.recipe.sections import DatasetConfig
 from tfbench.recipe.tfds_options import Options
-from tfbench.worker.data import load_data
 
 NAMED = {"input": "image", "target": "label"}
 TEXTS = [b"abc", b"", b"a long text"]

@@ -110,7 +110,12 @@ def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(
     ):
         load(tmp_path / "absent")
     not_found = f"data set mnist: not in {tmp_path}/mnist/3.0.1, and cannot be downloaded: https://"
-    with pytest.raises(DatasetError, match=rf"^{not_found}.*{way_out}"):
+    way_out = way_out.removesuffix("$")
+    with pytest.raises(DatasetError, match=rf"^{not_found}.*{way_out} {tmp_path} is empty\.$"):
+        load(tmp_path, "mnist")
+    for name in ("f", "e", "d", "c", "b", "a"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(DatasetError, match=rf"{tmp_path} holds a/, b/, c/, d/, e/ and 1 more\.$"):
         load(tmp_path, "mnist")
 
 

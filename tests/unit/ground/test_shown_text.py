@@ -21,14 +21,14 @@ from builders import build_environment, build_recipe, build_request
 from journals import build_sized_result, write_journal
 from kinds import Cli
 from sweeps import build_plan, write_sweep
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.cli._output import CleanStream
+from tfbench.comparisons import report_contents
 from tfbench.errors import TrackingError
-from tfbench.records.machine import Environment
-from tfbench.records.run import RunExit, RunResult
-from tfbench.records.sweep import Variation
+from tfbench.machine.facts import Environment
+from tfbench.runs.record import RunExit, RunResult
+from tfbench.runs.summary import summarize_run
 from tfbench.store.store import Store
-from tfbench.sweeps import report_contents
+from tfbench.sweeps.plan import Variation
 from tfbench.tracking import fields
 from tfbench.tracking.tracker import Tracker
 from tfbench.wording import clean, markdown_text, one_line, without_secrets

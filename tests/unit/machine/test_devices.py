@@ -14,8 +14,9 @@ import pytest
 from builders import build_environment, build_placement, build_recipe
 from kinds import Fields
 from tfbench.errors import DeviceError, Notice
-from tfbench.machine import devices
-from tfbench.machine.devices import (
+from tfbench.machine import frameworks
+from tfbench.machine.facts import Gpu
+from tfbench.machine.frameworks import (
     Framework,
     GpuFacts,
     explain_missing_gpu,
@@ -23,7 +24,6 @@ from tfbench.machine.devices import (
     list_gpus,
     read_system,
 )
-from tfbench.records.machine import Gpu
 from tfbench.schema import to_plain
 
 VERSION_LINE = (
@@ -158,7 +158,7 @@ def report(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str) -> Framewo
     """Returns what becomes of what a process prints that is asked for its devices."""
     done = subprocess.CompletedProcess(["python"], 0, stdout, stderr)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
-    return devices.ask_framework("tensorflow")
+    return frameworks.ask_framework("tensorflow")
 
 
 def test_a_report_is_read_with_the_last_words_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_gpus_are_those_that_frameworks_see_in_the_words_of_the_driver(
 ) -> None:
     seen = dataclasses.replace(TENSORFLOW, gpus=("MI300",))
     assert [gpu.name for gpu in list_gpus(GpuFacts(), [TENSORFLOW, seen])] == ["MI300"]
-    monkeypatch.setattr(devices, "read_gpus", lambda: (Gpu(name="First"), Gpu(name="Second")))
+    monkeypatch.setattr(frameworks, "read_gpus", lambda: (Gpu(name="First"), Gpu(name="Second")))
     for text, names in ((None, ["First", "Second"]), ("1", ["Second"]), ("-1", [])):
         assert [gpu.name for gpu in list_gpus(GpuFacts(cuda_visible_devices=text), [])] == names
     assert list_gpus(GpuFacts(), [TENSORFLOW]) == ()  # which the driver has, and no framework sees
@@ -192,7 +192,7 @@ def test_gpus_are_those_that_frameworks_see_in_the_words_of_the_driver(
 def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "is_installed", lambda backend: backend != "torch")
+    monkeypatch.setattr(frameworks, "is_installed", lambda backend: backend != "torch")
     answers = iter(
         [
             Framework(name="tensorflow", gpus=("A GPU",) * 3),
@@ -201,23 +201,23 @@ def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
             TENSORFLOW,
         ]
     )
-    monkeypatch.setattr(devices, "ask_framework", lambda backend: next(answers))
+    monkeypatch.setattr(frameworks, "ask_framework", lambda backend: next(answers))
     (tmp_path / "dev").mkdir()
-    assert devices.count_gpus(root=tmp_path) == 0
+    assert frameworks.count_gpus(root=tmp_path) == 0
     (tmp_path / "dev" / "nvidia0").touch()
-    assert devices.count_gpus(root=tmp_path) == 3
-    assert devices.count_gpus("jax", tmp_path) == 1
+    assert frameworks.count_gpus(root=tmp_path) == 3
+    assert frameworks.count_gpus("jax", tmp_path) == 1
     with pytest.raises(DeviceError, match=r"^JAX could not be asked for its devices: no driver$"):
-        devices.count_gpus("jax", tmp_path)
+        frameworks.count_gpus("jax", tmp_path)
     with pytest.raises(
         DeviceError,
         match=r"PyTorch is not installed\. pip install torch, or choose --backend tensorflow \(in a",
     ):
-        devices.count_gpus("torch", tmp_path)
+        frameworks.count_gpus("torch", tmp_path)
     with pytest.warns(
         Notice, match=r"an NVIDIA GPU is in this machine \(/dev/nvidia0\) and is not used"
     ):
-        assert devices.count_gpus(root=tmp_path) == 0
+        assert frameworks.count_gpus(root=tmp_path) == 0
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def index(tmp_path: Path) -> Path:
 def test_the_command_that_installs_a_build_for_a_gpu_works_as_typed(
     index: Path, tmp_path: Path
 ) -> None:
-    advised = devices.install_with_cuda(Framework(name="torch"), "580.65")
+    advised = frameworks.install_with_cuda(Framework(name="torch"), "580.65")
     pip, *words, url = shlex.split(advised)
     assert (pip, url) == ("pip", "https://download.pytorch.org/whl/cu130")
     venv.create(tmp_path / "venv", with_pip=True)

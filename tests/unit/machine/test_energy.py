@@ -10,11 +10,11 @@ import pynvml
 import pytest
 
 from fake_power import ANSWERS, Card, Clock, FakeNvml, RaplTree, install_nvml
-from tfbench.analysis.run.speed_warnings import CLOCK_REASONS
-from tfbench.machine.energy import EnergyMeter, addresses_in_use, find_energy_sources
+from tfbench.machine.energy_counters import EnergyMeter, addresses_in_use, find_energy_sources
+from tfbench.machine.energy_readings import GpuState
+from tfbench.machine.facts import Gpu
 from tfbench.machine.gpus import WatchedGpu
-from tfbench.records.energy import GpuState
-from tfbench.records.machine import Gpu
+from tfbench.runs.speed_warnings import CLOCK_REASONS
 
 FIRST = "0000:3b:00.0"
 SECOND = "0000:86:00.0"

@@ -6,7 +6,7 @@ import pytest
 
 from fake_power import Card, Clock, FakeNvml, install_nvml
 from tfbench.machine import gpus
-from tfbench.records.machine import Gpu
+from tfbench.machine.facts import Gpu
 
 SLOW = Card("0000:3b:00.0", "Quadro P400", clock_mhz=1252)
 FAST = Card("0000:5e:00.0", "H100", limit_watts=250.5)

@@ -14,8 +14,8 @@ import pytest
 
 from builders import build_environment, build_placement
 from tfbench.machine import environment
+from tfbench.machine.facts import Gpu
 from tfbench.machine.usage import read_throttled_seconds
-from tfbench.records.machine import Gpu
 
 CPUINFO = (
     "processor\t: 0\nmodel name\t: Example CPU 3000\n\nprocessor\t: 1\nmodel name\t: Example CPU"

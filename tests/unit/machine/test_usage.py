@@ -33,7 +33,7 @@ def test_measuring_processes_are_told_apart_by_their_run(
     for pid, run_id in enumerate(("a", "a", "b"), start=2**22 + 1):
         request = tmp_path / f"{pid}.json"
         request.write_text(json.dumps({"request": {"run_id": run_id}}), encoding="utf-8")
-        command = ["python", "-m", "tfbench.worker", str(request)]
+        command = ["python", "-m", "tfbench.measure", str(request)]
         processes.append(SimpleNamespace(pid=pid, info={"pid": pid, "cmdline": command}))
     monkeypatch.setattr(psutil, "process_iter", lambda names: processes)
     assert usage.find_peer_processes("a") == processes[:2]
@@ -55,7 +55,10 @@ def test_pages_that_leave_memory_count_as_those_that_come_back(
     assert UsageMeter().finish().swapped_pages == num_in + num_out
 
 
-@pytest.mark.parametrize("status", ["VmPeak:\t 9 kB\nVmHWM:\t    2048 kB\n", ""])
+@pytest.mark.parametrize(
+    "status",
+    ["VmPeak:\t 9 kB\nVmHWM:\t    2048 kB\n", "VmHWM:\t 2148 kB\nRssFile:\t  100 kB\n", ""],
+)
 def test_what_the_system_calls_a_kilobyte_has_1024_bytes(
     monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
@@ -83,6 +86,30 @@ assert meter.finish().peak_memory_bytes > held - 2**24  # the system's counter o
     subprocess.run(
         [sys.executable, "-c", code], check=True
     )  # threads of other tests may move the peak
+
+
+def test_memory_is_the_same_in_a_fork_and_without_the_files_that_it_maps(tmp_path: Path) -> None:
+    mapped = tmp_path / "file"
+    mapped.write_bytes(bytes(64 * 2**20))
+    code = f"""
+import mmap, os, sys
+from tfbench.machine import usage
+held = bytearray(os.urandom(2**20) * 128)
+before = usage.read_memory()
+file = open({str(mapped)!r}, "rb")
+pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+num_zeros = sum(pages[place] for place in range(0, len(pages), 4096))
+meter = usage.UsageMeter()
+peaks = [meter.finish().peak_memory_bytes]
+reading, writing = os.pipe()
+if os.fork() == 0:
+    os.write(writing, str(usage.UsageMeter().finish().peak_memory_bytes).encode())
+    os._exit(0)
+peaks.append(int(os.read(reading, 99)))
+for peak in peaks:
+    assert abs(peak - before) < 2**24, (before, peaks)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_share_of_others_is_what_is_busy_beyond_this_process(

@@ -10,12 +10,12 @@ from builders import describe_data
 from kinds import Fields
 from tfbench import backends
 from tfbench.errors import DeviceError, RecipeError
+from tfbench.measure import compiled_model, initial_weights
+from tfbench.measure.compiled_model import build_compiled_model, build_model, count_values
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.schema import to_plain
-from tfbench.worker import compiled_model, initial_weights
-from tfbench.worker.compiled_model import build_compiled_model, build_model, count_values
 
 DIGITS = describe_data("mnist")
 WAVE = describe_data("sine")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tfbench.errors import DeviceError, RecipeError
-from tfbench.recipe.devices import Device, find_mesh, require_usable
+from tfbench.recipe.device_names import Device, find_mesh, require_usable
 from tfbench.recipe.mesh import Mesh, lay_out
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 

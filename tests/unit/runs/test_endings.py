@@ -4,8 +4,8 @@ import pytest
 
 from builders import build_result
 from kinds import Fields
-from tfbench.records.run import RunExit
-from tfbench.runs.run_status import describe_exit
+from tfbench.runs.record import RunExit
+from tfbench.runs.status import describe_exit
 
 ERROR = {"type": "ResourceExhaustedError", "message": "no memory left", "traceback": ""}
 PROCESS = "the measuring process"

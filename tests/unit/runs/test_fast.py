@@ -9,9 +9,9 @@ from builders import build_dataset, build_placement, build_recipe, build_request
 from fake_runs import FakeRuns, Fate, Fates
 from kinds import Fields
 from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, MeasurementError
-from tfbench.records.run import DatasetSummary, RunRequest, read_fast
 from tfbench.runs.fast import TRIAL_SECONDS, find_fastest
-from tfbench.runs.run import Run
+from tfbench.runs.record import DatasetSummary, RunRequest, read_fast
+from tfbench.runs.stored_run import Run
 from tfbench.tags import FAST_TAG
 
 OFF_DEVICE = DatasetError("training.data_on_device: needs samples that are in memory.")

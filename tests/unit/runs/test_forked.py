@@ -24,11 +24,11 @@ from runs import wait_for_the_end_of, wait_until
 from tfbench.errors import MeasurementError, RecipeError
 from tfbench.machine import children
 from tfbench.machine.children import Patience
-from tfbench.records.machine import Gpu
-from tfbench.records.observer import Observer
+from tfbench.machine.facts import Gpu
 from tfbench.runs import forked, session
 from tfbench.runs.forked import START_VARIABLE, Forked, Forker
-from tfbench.runs.run import Run
+from tfbench.runs.observer import Observer
+from tfbench.runs.stored_run import Run
 from tfbench.store.store import Store, TrackingState
 from tfbench.tags import GROUP_TAG, ROUND_TAG, SWEEP_TAG, TRIAL_TAG
 
@@ -116,7 +116,7 @@ def test_a_forked_process_is_as_separate_as_one_that_was_started(
     assert folder == str(Path.cwd())
     assert arguments == [str(tmp_path / "request.json")]
     command = psutil.Process(one.pid).cmdline()
-    assert command[:4] == [sys.executable, "-m", "tfbench.worker", str(tmp_path / "request.json")]
+    assert command[:4] == [sys.executable, "-m", "tfbench.measure", str(tmp_path / "request.json")]
     opened = {Path(file).name for file in Path(f"/proc/{one.pid}/fd").iterdir()}
     assert opened == {"0", "1", "2"}
     one.send_signal(signal.SIGTERM)

@@ -19,12 +19,12 @@ from fake_workers import read_journal, wait_for
 from groups import RUN, Fates, group_request, measure, start_fakes
 from kinds import Fields
 from tfbench.errors import DeviceError, RecipeError
+from tfbench.machine.facts import Gpu
 from tfbench.recipe.sections import DistributionConfig
-from tfbench.records.journal import read_result
-from tfbench.records.machine import Gpu
-from tfbench.records.placement import WorkerRank
-from tfbench.records.run_folder import worker_journal_path
 from tfbench.runs import group, launch, session
+from tfbench.runs.placement_record import WorkerRank
+from tfbench.store.journal import read_result
+from tfbench.store.run_folder import worker_journal_path
 from tfbench.store.store import Store
 
 

@@ -14,11 +14,12 @@ from builders import (
     build_sizes,
 )
 from tfbench.backends.device_choice import Placed
-from tfbench.records.profile import ProfileRequest
-from tfbench.records.run import ResumePoint
-from tfbench.report.run.length import describe_guess
+from tfbench.measure import guess
+from tfbench.profiles.readings import ProfileRequest
+from tfbench.runs.length import describe_guess
 from tfbench.runs.progress import RunProgress
-from tfbench.worker import guess
+from tfbench.runs.record import ResumePoint
+from tfbench.tags import DRY_RUN_TAG
 
 TERA = 10**12
 MODEL = build_sizes(training_flops_per_sample=4 * TERA)
@@ -74,6 +75,15 @@ def test_what_is_soon_over_or_not_known_costs_no_measuring(
     assert not measured
 
 
+def test_a_dry_run_guesses_what_is_soon_over_too(measured: list[Any]) -> None:
+    asked = {"tags": {DRY_RUN_TAG: "yes"}}
+    assert ask(build_sizes(training_flops_per_sample=3 * 10**9), request=asked) == pytest.approx(
+        32 * 3e9 / (0.35 * 2e11)
+    )
+    least = ask(build_sizes(training_flops_per_sample=1), request=asked)
+    assert least == 1e-3  # Keras itself takes that long
+
+
 @pytest.mark.parametrize(
     ("measurement", "length"),
     [
@@ -94,10 +104,13 @@ def test_the_length_of_a_run_is_told_with_what_is_shorter(
     result = build_result(request=request, steps_per_epoch=100, step_guess=100.0, epochs=())
     told = describe_guess(result)
     assert told.startswith(f"It takes {length}, roughly: 100 s a step, guessed from its")
-    alone = "Its speed alone: `tfbench run big.toml --data synthetic --seconds 60`."
+    alone = "Its speed alone, in 5 min: `tfbench run big.toml --data synthetic --seconds 60`."
     assert (alone in told) == (not measurement)
     assert "Steps of about a second: --global-batch-size 8." in told
     assert describe_guess(build_result(request=request)) == ""
+    dry = dataclasses.replace(request, tags={DRY_RUN_TAG: "yes"})
+    assert "The first step will tell more." in told
+    assert "The first step" not in describe_guess(dataclasses.replace(result, request=dry))
     point = ResumePoint(run_id="b" * 32, checkpoint="epoch_000001.npz", epochs=())
     resumed = dataclasses.replace(request, resume=point)
     assert alone not in describe_guess(dataclasses.replace(result, request=resumed))

@@ -14,10 +14,12 @@ import pytest
 from builders import build_placement, build_result, build_settings
 from fake_power import Card, Clock, FakeNvml, RaplTree, install_nvml
 from runs import wait_until
-from tfbench.machine.energy import EnergyMeter
-from tfbench.records import json_lines as record_lines
-from tfbench.records.energy import MachineState
-from tfbench.records.journal import (
+from tfbench.machine.energy_counters import EnergyMeter
+from tfbench.machine.energy_readings import MachineState
+from tfbench.runs import process
+from tfbench.runs.process import MachineWatch, pause_seconds
+from tfbench.store import json_lines as record_lines
+from tfbench.store.journal import (
     RESERVE_BYTES,
     Journal,
     plain_fields,
@@ -25,9 +27,7 @@ from tfbench.records.journal import (
     replay,
     request_fields,
 )
-from tfbench.records.json_lines import Record
-from tfbench.runs import process
-from tfbench.runs.process import MachineWatch, pause_seconds
+from tfbench.store.json_lines import Record
 
 Start = Callable[[], MachineWatch]
 GPU = "0000:86:00.0"

@@ -13,14 +13,14 @@ from builders import build_recipe, build_request
 from journals import build_sized_result, write_journal
 from kinds import Cli, Fields
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
-from tfbench.records.journal import files_folder
-from tfbench.records.profile import Profile, ProfileRequest
+from tfbench.profiles.readings import Profile, ProfileRequest
 from tfbench.runs.requests import profile_request
+from tfbench.runs.summary import summarize_run
+from tfbench.store.journal import files_folder
 from tfbench.store.store import Store
-from tfbench.sweeps.comparison import compare_stored
+from tfbench.sweeps.compared import compare_stored
 from tfbench.tracking import fields
 from tfbench.tracking.run_files import write_files
 

@@ -7,13 +7,13 @@ import pytest
 from builders import build_recipe, build_request, build_sizes
 from fake_runs import FakeRuns, Fate, Fates
 from kinds import Cli
-from tfbench.analysis.comparison.intervals import RepeatsSummary, Spread, log_interval
+from tfbench.comparisons.intervals import RepeatsSummary, Spread, log_interval
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TrackingError
-from tfbench.records.run import RunRequest
-from tfbench.report.run.repeats import repeats_document
-from tfbench.runs.run import Run
-from tfbench.runs.run_maker import RunMaker
-from tfbench.runs.series import RepeatPlan, RunSeries, repeat_run
+from tfbench.runs.maker import RunMaker
+from tfbench.runs.record import RunRequest
+from tfbench.runs.repeat import RepeatPlan, RunSeries, repeat_run
+from tfbench.runs.repeat_text import repeats_document
+from tfbench.runs.stored_run import Run
 
 THREE = RepeatPlan(num=3, max_num=3)
 UNTIL_2_PERCENT = RepeatPlan(num=3, max_num=6, precision=0.02)

@@ -9,10 +9,10 @@ import pytest
 from builders import build_epoch, build_recipe, build_request, build_result
 from kinds import Fields
 from tfbench.errors import RecipeError, UnknownNameError
-from tfbench.records.journal import files_folder
-from tfbench.records.run import ResumePoint, RunExit, RunRequest, RunResult
-from tfbench.report.run.sections import resume_command
+from tfbench.runs.record import ResumePoint, RunExit, RunRequest, RunResult
 from tfbench.runs.requests import merge_overrides, new_request, resumed_request
+from tfbench.runs.run_text import resume_command
+from tfbench.store.journal import files_folder
 
 
 @pytest.mark.parametrize(

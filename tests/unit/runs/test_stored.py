@@ -10,7 +10,7 @@ import pytest
 import tfbench
 from journals import build_sized_result, hold, write_journal
 from tfbench.errors import TrackingError
-from tfbench.runs.run_status import StopSignals
+from tfbench.runs.status import StopSignals
 from tfbench.store.store import Store
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from builders import build_request
 from runs import wait_until
-from tfbench.records.run_folder import WORK_SUFFIX
 from tfbench.runs import process
 from tfbench.runs.process import Worker
+from tfbench.store.run_folder import WORK_SUFFIX
 from tfbench.store.store import Store
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from journals import build_sized_result, write_journal
 from tfbench.errors import TrackingError
-from tfbench.runs.run import read_stored
-from tfbench.store import briefs
-from tfbench.store.briefs import brief_path, read_briefs
+from tfbench.runs.stored_run import read_stored
+from tfbench.store import index as briefs
+from tfbench.store.index import brief_path, read_briefs
 from tfbench.store.store import Store
 
 

@@ -10,9 +10,9 @@ import pytest
 from builders import build_request
 from journals import begin_elsewhere, build_sized_result, write_journal
 from tfbench.errors import TrackingError, UnknownNameError
-from tfbench.records.journal import Journal, request_fields
-from tfbench.runs.recovery import recover
+from tfbench.store.journal import Journal, request_fields
 from tfbench.store.liveness import is_running, run_lock
+from tfbench.store.recover import recover
 from tfbench.store.store import Store
 
 RUN = "0" * 31 + "1"

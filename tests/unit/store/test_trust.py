@@ -13,8 +13,8 @@ from kinds import Cli
 from outcomes import error_of
 from sweeps import build_plan, write_sweep
 from tfbench.errors import TrackingError
-from tfbench.records.journal import files_folder
-from tfbench.runs.recovery import recover
+from tfbench.store.journal import files_folder
+from tfbench.store.recover import recover
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import read_sweep
 from tfbench.tracking.address import find_named

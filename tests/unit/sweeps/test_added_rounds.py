@@ -14,18 +14,17 @@ from hypothesis import strategies as st
 from fake_runs import FakeMaker, FakeRuns, end_run
 from generated import examples
 from sweeps import build_plan
-from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.looks import Looks
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.looks import Looks
 from tfbench.errors import RecipeError
-from tfbench.records.observer import Observer, SweepProgress
-from tfbench.records.run import RunRequest
-from tfbench.records.sweep import Setup, SweepPlan
-from tfbench.runs.run import Run
+from tfbench.runs.observer import Observer, SweepProgress
+from tfbench.runs.record import RunRequest
+from tfbench.runs.stored_run import Run
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps import sweep
+from tfbench.sweeps import execution
 from tfbench.sweeps.arguments import Rounds, check_rounds, parse_rounds
-from tfbench.sweeps.comparison import (
+from tfbench.sweeps.compared import (
     Swept,
     compare_stored,
     compare_sweep,
@@ -33,8 +32,9 @@ from tfbench.sweeps.comparison import (
     list_due_runs,
     list_first_runs,
 )
-from tfbench.sweeps.sweep import make_sweep, new_sweep, reopen_sweep
-from tfbench.sweeps.sweep_runs import find_runs
+from tfbench.sweeps.execution import make_sweep, new_sweep, reopen_sweep
+from tfbench.sweeps.plan import Setup, SweepPlan
+from tfbench.sweeps.results import find_runs
 from tfbench.tags import CONFIGURATION_TAG, REPEATS_TAG, ROUND_TAG, SETUP_TAG
 
 PLAN = build_plan(num_rounds=20, first_rounds=3)
@@ -201,8 +201,8 @@ def test_once_no_run_fits_into_the_time_budget_no_time_is_left(
     noted = Noted()
     runs = NoisyRuns(speeds_of(1.2, 1.2, scatter=0.1))
     clock = SimpleNamespace(monotonic=lambda: 20.0 * len(runs.requests))
-    monkeypatch.setattr(sweep, "time", clock)
-    monkeypatch.setattr(sweep, "estimate_seconds", lambda *rest: 20.0)
+    monkeypatch.setattr(execution, "time", clock)
+    monkeypatch.setattr(execution, "estimate_seconds", lambda *rest: 20.0)
     plan = dataclasses.replace(PLAN, time_budget_seconds=budget)
     measure(store, runs, plan, observer=noted)
     assert len(runs.requests) == num_made

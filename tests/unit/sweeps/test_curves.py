@@ -14,12 +14,12 @@ from sweeps import (
     write_in_sessions,
     write_sweep,
 )
-from tfbench.records.settings import UserSettings
-from tfbench.records.sweep import PlannedRun, Setup, SweepPlan, Variation
+from tfbench.comparisons.user_settings import UserSettings
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.plan import replica_setups
+from tfbench.sweeps.compared import compare_sweep
+from tfbench.sweeps.plan import PlannedRun, Setup, SweepPlan, Variation
+from tfbench.sweeps.planning import replica_setups
 from tfbench.sweeps.show_in_mlflow import find_curves
 from tfbench.tracking.tracker import Curve
 

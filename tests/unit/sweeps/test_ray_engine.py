@@ -18,14 +18,14 @@ from journals import write_journal
 from kinds import Fields
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import DeviceError
-from tfbench.records.sweep import SweepRecord
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import encode_record, new_log, read_sweep
 from tfbench.sweeps import ray_engine
 from tfbench.sweeps.arguments import parse_setup
-from tfbench.sweeps.comparison import find_due_runs
+from tfbench.sweeps.compared import find_due_runs
+from tfbench.sweeps.execution import new_sweep
+from tfbench.sweeps.plan import SweepRecord
 from tfbench.sweeps.ray_engine import connected, make_tasks
-from tfbench.sweeps.sweep import new_sweep
 from tfbench.sweeps.tasks import find_task, list_tasks
 
 PLAN = build_plan(

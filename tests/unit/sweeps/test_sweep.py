@@ -21,17 +21,10 @@ from tfbench.errors import (
     TrackingError,
     UnknownNameError,
 )
-from tfbench.records.journal import Journal, request_fields
-from tfbench.records.observer import Observer
-from tfbench.records.sweep import (
-    PlannedRunResult,
-    Setup,
-    StartedRun,
-    Variation,
-    list_planned_runs,
-)
-from tfbench.runs.recovery import recover
+from tfbench.runs.observer import Observer
 from tfbench.store import sweep_log
+from tfbench.store.journal import Journal, request_fields
+from tfbench.store.recover import recover
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import (
     find_sweep,
@@ -41,11 +34,18 @@ from tfbench.store.sweep_log import (
     read_sweep,
     reopened_log,
 )
-from tfbench.sweeps import sweep
+from tfbench.sweeps import execution
 from tfbench.sweeps.arguments import parse_setup
-from tfbench.sweeps.comparison import SweepEnd
-from tfbench.sweeps.plan import check_configurations
-from tfbench.sweeps.sweep import run_sweep
+from tfbench.sweeps.compared import SweepEnd
+from tfbench.sweeps.execution import run_sweep
+from tfbench.sweeps.plan import (
+    PlannedRunResult,
+    Setup,
+    StartedRun,
+    Variation,
+    list_planned_runs,
+)
+from tfbench.sweeps.planning import check_configurations
 
 
 def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns]:
@@ -148,7 +148,7 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
 ) -> None:
     clock = iter(range(0, 20_000, 20))
     monkeypatch.setattr(
-        sweep, "time", SimpleNamespace(monotonic=lambda: float(next(clock)))
+        execution, "time", SimpleNamespace(monotonic=lambda: float(next(clock)))
     )  # of no other thread
     end, runs = make_sweep(store, 100.0, time_budget_seconds=100.0)
     # 20 s pass with each run: five of them, and nothing is left.
@@ -166,18 +166,18 @@ def test_a_round_is_begun_only_if_there_is_time_for_the_import_that_its_first_ru
         number: PlannedRunResult(number=number, outcome="FINISHED", seconds=seconds)
         for number, seconds in enumerate((10.0, 2.0, 2.0))
     }
-    series: Any = sweep._SweepSeries(
+    series: Any = execution._SweepSeries(
         log=SimpleNamespace(plan=plan),  # type: ignore[arg-type]
         maker=None,  # type: ignore[arg-type]
         observer=Observer(),
         start=0.0,
         is_task=False,
-        due=sweep.list_first_runs(plan),
+        due=execution.list_first_runs(plan),
         results=results,
         is_resumed=False,
         current=first,
     )
-    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: 6.0))
+    monkeypatch.setattr(execution, "time", SimpleNamespace(monotonic=lambda: 6.0))
     assert series._has_time_for(second)
     assert not series._has_time_for(last)
 
@@ -186,7 +186,7 @@ def test_a_sweep_whose_runs_take_longer_than_its_time_budget_gets_a_run_each_tim
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 20_000, 100))
-    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr(execution, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     end, runs = make_sweep(store, 100.0, time_budget_seconds=10.0)
     assert (end.num_left, runs.requests) == (8, [])
     with reopened_log(store, "abc") as log:

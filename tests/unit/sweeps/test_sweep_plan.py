@@ -7,16 +7,16 @@ from builders import build_recipe, build_request
 from kinds import Fields
 from sweeps import TWO_SETUPS, build_limited_plan, build_plan
 from tfbench.errors import RecipeError
-from tfbench.records.sweep import (
+from tfbench.sweeps.arguments import Rounds, parse_setup, parse_variation
+from tfbench.sweeps.compared import list_compared
+from tfbench.sweeps.plan import (
     Refinement,
     Variation,
     add_values,
     estimate_seconds,
     list_planned_runs,
 )
-from tfbench.sweeps.arguments import Rounds, parse_setup, parse_variation
-from tfbench.sweeps.comparison import list_compared
-from tfbench.sweeps.plan import new_plan
+from tfbench.sweeps.planning import new_plan
 
 
 def test_every_point_comes_once_a_round_and_its_setups_take_turns_at_being_first() -> None:

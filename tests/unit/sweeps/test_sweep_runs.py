@@ -13,19 +13,19 @@ from builders import build_environment
 from fake_runs import FakeMaker, FakeRuns
 from generated import examples
 from sweeps import build_plan, write_sweep
-from tfbench.analysis.comparison.fastest import rank_setups
-from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.comparisons.fastest import rank_setups
+from tfbench.comparisons.verdict import find_verdict
 from tfbench.errors import TrackingError
-from tfbench.records.journal import read_result
-from tfbench.records.observer import Observer
-from tfbench.records.sweep import PlannedRun, list_planned_runs
-from tfbench.runs.recovery import recover
+from tfbench.runs.observer import Observer
+from tfbench.store.history import list_history
+from tfbench.store.journal import read_result
+from tfbench.store.recover import recover
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.history import list_history
-from tfbench.sweeps.sweep import make_sweep, reopen_sweep
-from tfbench.sweeps.sweep_runs import find_runs, keep_untried, planned_request
+from tfbench.sweeps.compared import compare_sweep
+from tfbench.sweeps.execution import make_sweep, reopen_sweep
+from tfbench.sweeps.plan import PlannedRun, list_planned_runs
+from tfbench.sweeps.results import find_runs, keep_untried, planned_request
 
 PLAN = build_plan(num_rounds=3)
 NUM_RUNS = len(list_planned_runs(PLAN))

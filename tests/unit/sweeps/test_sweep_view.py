@@ -12,10 +12,10 @@ from kinds import Cli
 from sweeps import build_plan, write_sweep
 from tfbench.cli import ui
 from tfbench.errors import TrackingError
-from tfbench.records.sweep import PlannedRun, SweepPlan
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.compared import compare_sweep
+from tfbench.sweeps.plan import PlannedRun, SweepPlan
 from tfbench.sweeps.show_in_mlflow import ShownSweep, find_shown_sweep, show_sweep
 from tfbench.tracking.tracker import Curve, TrackedSweep
 

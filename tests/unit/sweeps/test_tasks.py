@@ -15,18 +15,18 @@ from fake_runs import FakeMaker, FakeRuns
 from journals import write_journal
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import DatasetError, DeviceError, RecipeError
-from tfbench.records.journal import read_result
-from tfbench.records.observer import Observer
-from tfbench.records.run import RunExit
-from tfbench.records.sweep import SweepRecord, list_planned_runs
-from tfbench.runs.recovery import import_journals
-from tfbench.runs.run_status import deduce_exit
+from tfbench.runs.observer import Observer
+from tfbench.runs.record import RunExit
+from tfbench.runs.status import deduce_exit
+from tfbench.store.journal import read_result
+from tfbench.store.recover import import_journals
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import encode_record, list_sweeps, new_log, read_sweep
 from tfbench.sweeps.arguments import parse_setup
-from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.sweep import make_sweep, make_task, new_sweep, reopen_sweep
-from tfbench.sweeps.sweep_runs import find_runs, keep_untried, note_imported, planned_request
+from tfbench.sweeps.compared import compare_sweep
+from tfbench.sweeps.execution import make_sweep, make_task, new_sweep, reopen_sweep
+from tfbench.sweeps.plan import SweepRecord, list_planned_runs
+from tfbench.sweeps.results import find_runs, keep_untried, note_imported, planned_request
 from tfbench.sweeps.tasks import find_task, list_tasks, read_plan_file
 
 HERE = platform.node()

@@ -12,7 +12,7 @@ import pytest
 from journals import build_sized_result, write_journal
 from outcomes import error_of
 from tfbench.errors import TrackingError
-from tfbench.runs.run_maker import open_maker, open_tracker
+from tfbench.runs.maker import open_maker, open_tracker
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import mlflow_tracker
 from tfbench.tracking.address import find_named, require_address

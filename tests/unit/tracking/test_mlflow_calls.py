@@ -5,16 +5,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mlflow.exceptions import MlflowException
 
 from builders import build_result
 from kinds import Fields
 from sweeps import build_plan
-from tfbench.report.figures import SETUP_COLORS
+from tfbench.errors import TrackingError
+from tfbench.show.figures import SETUP_COLORS
 from tfbench.store.store import Store
 from tfbench.tags import CURVE_TAG, RUN_TAG
 from tfbench.tracking import mlflow_sweep, mlflow_tracker
 from tfbench.tracking.fields import COLOR_TAG
-from tfbench.tracking.mlflow_calls import search_run
+from tfbench.tracking.mlflow_calls import explained, search_run
 from tfbench.tracking.tracker import Curve
 
 CHOSEN = "#123456"
@@ -89,3 +91,24 @@ def test_a_sweep_s_view_keeps_the_colour_that_a_user_chose(
     nothing: Any = None
     mlflow_sweep.write_sweep(nothing, nothing, build_plan(), [curve], ["Use it."], tmp_path)
     assert given["a"].get(COLOR_TAG, color) == (CHOSEN if color == CHOSEN else SETUP_COLORS[0])
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("[Errno 111] Connection refused')", "Connection refused"),
+        ("[Errno -2] Name or service not known)", "Name or service not known"),
+    ],
+)
+def test_a_server_that_is_not_there_is_said_in_a_few_words(reason: str, said: str) -> None:
+    error = MlflowException(
+        f"API request to http://a failed: HTTPConnectionPool(port=9): Max retries exceeded with url: /a {reason}"
+    )
+    with pytest.raises(TrackingError) as raised, explained("http://a:9", "Recover."):
+        raise error
+    expected = f"MLflow at http://a:9: cannot be reached ({said}). Is the server running? Recover."
+    assert str(raised.value) == expected
+    full = OSError(28, "No space left on device", "/tmp/a")
+    told = r"http://a:9: \[Errno 28\] No space left on device"
+    with pytest.raises(TrackingError, match=told), explained("http://a:9", "Recover."):
+        raise full

@@ -10,8 +10,8 @@ from builders import build_request, build_result, build_sizes
 from kinds import Fields, Golden
 from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_plan
 from tfbench.metrics import CURVE_METRICS, EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
-from tfbench.records.sweep import Variation
-from tfbench.report.figures import SETUP_COLORS
+from tfbench.show.figures import SETUP_COLORS
+from tfbench.sweeps.plan import Variation
 from tfbench.tracking import fields, mlflow_sweep
 from tfbench.tracking.mlflow_view import AXES, MAX_TAG_CHARACTERS, OVERVIEW, View, sweep_view
 from tfbench.tracking.tracker import Curve

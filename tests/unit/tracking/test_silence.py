@@ -16,8 +16,8 @@ from builders import build_request
 from fake_workers import wait_for
 from groups import RUN, start_fakes
 from tfbench.errors import SilentServerError, TrackingError
-from tfbench.records.observer import Observer
 from tfbench.runs import session
+from tfbench.runs.observer import Observer
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import tracker as tracker_module
 from tfbench.tracking.tracker import REST_SECONDS, Tracker

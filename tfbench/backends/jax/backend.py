@@ -20,7 +20,7 @@ from tfbench.backends.profiling import ProfiledBatches
 from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import ModelLayout, Placement, WorkerRank
+from tfbench.runs.placement_record import ModelLayout, Placement, WorkerRank
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 # of XLA, CUDA, its libraries

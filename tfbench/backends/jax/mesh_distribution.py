@@ -17,7 +17,7 @@ from keras.src.backend.jax import distribution_lib
 
 from tfbench.backends.profiling import Call
 from tfbench.recipe.mesh import Mesh, MeshAxis
-from tfbench.records.placement import Collective, ModelLayout, VariableParts
+from tfbench.runs.placement_record import Collective, ModelLayout, VariableParts
 
 _AXES: tuple[MeshAxis, MeshAxis] = ("data", "model")
 _COLLECTIVE = re.compile(

@@ -10,10 +10,10 @@ from tfbench.backends.device_choice import Placed, choose_devices, list_visible
 from tfbench.backends.jax.mesh_distribution import MeshDistribution, name_in
 from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
-from tfbench.recipe.devices import find_mesh, parse_devices, require_fitting
+from tfbench.recipe.device_names import find_mesh, parse_devices, require_fitting
 from tfbench.recipe.mesh import Mesh, lay_out
 from tfbench.recipe.sections import CUTTING_STRATEGIES, DistributionConfig, TrainingConfig
-from tfbench.records.placement import Placement, WorkerRank
+from tfbench.runs.placement_record import Placement, WorkerRank
 from tfbench.wording import shorten
 
 _JOIN_SECONDS = 3600  # longer than the parent waits for all workers to be there

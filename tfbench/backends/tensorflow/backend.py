@@ -27,7 +27,7 @@ from tfbench.backends.tensorflow.device_watch import DeviceWatch, copies_of
 from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
 from tfbench.machine import gpus
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Placement
+from tfbench.runs.placement_record import Placement
 
 _COPY_TO_A_FULL_GPU = "Dst tensor is not initialized"  # what an InternalError says of it
 _EXCHANGES = re.compile(r"Collective|Nccl")  # operations by which replicas exchange gradients

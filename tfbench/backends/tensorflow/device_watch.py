@@ -8,7 +8,7 @@ from tensorflow.python.eager import context
 
 from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.errors import MeasurementError
-from tfbench.recipe.devices import HOST
+from tfbench.recipe.device_names import HOST
 
 # Operations that a step is made of; on the host they would be a fallback. Its input pipeline has
 # none of them.

@@ -20,7 +20,7 @@ from tfbench.errors import DatasetError
 from tfbench.recipe.backend_support import PREFETCHED_BATCHES
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import TrainingConfig
-from tfbench.records.placement import WHOLE, BatchPart
+from tfbench.runs.placement_record import WHOLE, BatchPart
 
 _PARALLEL_BATCHES = 2  # in the making at a time, unless a batch is light
 # Of a batch as float32, at most, for one thread to make batches one after another: below it, waking

@@ -10,9 +10,9 @@ from tfbench.backends.device_choice import Placed, choose_devices
 from tfbench.backends.tensorflow import several_workers
 from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
-from tfbench.recipe.devices import Device, require_fitting
+from tfbench.recipe.device_names import Device, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Feed, Placement, WorkerRank
+from tfbench.runs.placement_record import Feed, Placement, WorkerRank
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def resolve(
         devices = tuple(sorted(devices, key=lambda device: device.index))
     notes: tuple[str, ...] = ()
     if is_mirrored and not config.devices:
-        note = "no GPU found: mirrored runs one replica on the CPU"
+        note = "no GPU found: mirrored runs one replica on the CPU; devices cpu:0,cpu:1 are two"
         if gpus:
             note = f"no devices named: mirrored takes every GPU, {', '.join(map(str, gpus))}"
         notes = (note,)

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbench.models.structure.foreign_model import has_own_step
-from tfbench.records.placement import Placement, ReplicaCheck
+from tfbench.runs.placement_record import Placement, ReplicaCheck
 
 _SAFE = "reduction_to_one_device"
 _OWN_STEP = (

@@ -18,9 +18,9 @@ import tensorflow as tf
 from keras.src.backend.tensorflow import trainer
 
 from tfbench.errors import DeviceError, MeasurementError
-from tfbench.recipe.devices import Device
+from tfbench.recipe.device_names import Device
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import WorkerRank
+from tfbench.runs.placement_record import WorkerRank
 
 # with which TensorFlow begins what it says of other workers
 _ABORTED = "Collective ops is aborted by: "

@@ -17,7 +17,7 @@ import numpy as np
 
 from tfbench.datasets.sources.splits import Array, list_arrays, map_arrays
 from tfbench.errors import DatasetError
-from tfbench.records.batch_sizes import BatchSizes
+from tfbench.runs.batch_sizes import BatchSizes
 
 FORM = (
     "what fit takes: (x, y), ((x_train, y_train), (x_val, y_val)), a tf.data.Dataset, PyDataset or"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tfbench.datasets.sources.splits import Array
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.placement import WHOLE, BatchPart
+from tfbench.runs.placement_record import WHOLE, BatchPart
 
 # what is drawn for the one has nothing to do with the other
 OF_ORDERS = 0

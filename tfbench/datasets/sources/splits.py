@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.batch_sizes import BatchSizes
+from tfbench.runs.batch_sizes import BatchSizes
 
 # bytes; TensorFlow uses memory that begins at a multiple of it as it is, and copies any other
 ALIGNMENT = 64

@@ -17,6 +17,7 @@ from tfbench.datasets.sources.splits import LoadedSplits, Split, copy_aligned, r
 from tfbench.errors import DatasetError
 
 REACH_SECONDS = 8  # for each address of the publisher's host to answer anything at all
+_NUM_LISTED = 5  # files of a folder
 _REMEDY = "Remove it and prepare it again."
 
 
@@ -112,6 +113,8 @@ def open_builder(
     if not builder.is_prepared():
         folder = builder.data_dir
         problem = f"data set {name}: not in {folder}, and cannot be downloaded"
+        if data_dir is not None:
+            ways_out += f" {_describe_folder(Path(data_dir))}"
         _require_reachable(host, problem, ways_out)
         try:
             builder.download_and_prepare()
@@ -120,6 +123,19 @@ def open_builder(
                 f"data set {name}: cannot be downloaded into {folder}: {error}. {ways_out}"
             ) from error
     return builder
+
+
+def _describe_folder(folder: Path) -> str:
+    """Returns what lies in the folder that was named, so that a wrong one is seen to be wrong."""
+    try:
+        names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
+    except OSError as error:
+        return f"{folder} cannot be read: {error.strerror}."
+    if not names:
+        return f"{folder} is empty."
+    listed = ", ".join(names[:_NUM_LISTED])
+    more = f" and {len(names) - _NUM_LISTED} more" if len(names) > _NUM_LISTED else ""
+    return f"{folder} holds {listed}{more}."
 
 
 def _require_reachable(host: str, problem: str, ways_out: str) -> None:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from tfbench.models.structure.graph import Call, walk
 from tfbench.models.structure.products import Factor, find_products, lacks_length_alone
-from tfbench.records.profile import ProfiledLayer
-from tfbench.records.run import OPEN_LENGTH
+from tfbench.profiles.readings import ProfiledLayer
+from tfbench.runs.record import OPEN_LENGTH
 
 
 class ModelFlops(NamedTuple):

@@ -1,0 +1,270 @@
+"""`tfbench check`: baselines in files, rejections, exit codes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_request
+from fake_runs import FakeRuns, Fate, Fates
+from kinds import Cli
+from outcomes import json_of
+from tfbench.comparisons.baseline import make_baseline, read_baseline, write_baseline
+from tfbench.errors import DeviceError, TrackingError
+from tfbench.runs import session
+
+Fake = Callable[..., FakeRuns]
+SPEEDS = (100.0, 101.0, 99.0, 100.5, 99.5)
+CHECK = (
+    "check",
+    "sine_lstm",
+    "--strategy",
+    "one_device",
+)  # where the runs that stand in take place
+LITTLE = tuple(0.97 * speed for speed in SPEEDS)
+SLOW = tuple(0.9 * speed for speed in SPEEDS)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Fake:
+    """Lets `tfbench check` make runs that end as they are told to."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def use(*fates: Fate) -> FakeRuns:
+        runs = FakeRuns(*fates)
+        monkeypatch.setattr(session, "execute_run", lambda request, *rest: runs(request))
+        return runs
+
+    return use
+
+
+@pytest.fixture
+def baseline(tfbench: Cli, fake: Fake) -> Path:
+    """A baseline of five runs, in a file."""
+    fake(*SPEEDS)
+    done = tfbench(*CHECK, "--save", "baseline.json")
+    assert done.exit_code == 0
+    command = "tfbench check sine_lstm --strategy one_device --baseline baseline.json"
+    assert done.stdout.endswith(f"\n\nAfter a change, compare with it:\n  {command}\n")
+    return Path("baseline.json")
+
+
+def edit(path: Path, **fields: Any) -> None:
+    path.write_text(
+        json.dumps(json.loads(path.read_text(encoding="utf-8")) | fields), encoding="utf-8"
+    )
+
+
+def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(
+    tfbench: Cli, fake: Fake
+) -> None:
+    runs = fake(*SPEEDS)
+    done = tfbench(*CHECK, "--save", "baseline.json")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (
+        0,
+        "Baseline of sine_lstm: 100 samples/s ± 0.98 %, 5 processes",
+    )
+    document = json.loads(Path("baseline.json").read_text(encoding="utf-8"))
+    assert document["samples_per_second"] == list(SPEEDS)
+    assert document["run_ids"] == [request.run_id for request in runs.requests]
+    assert document["group"] == runs.requests[0].tags["tfbench.group"]
+    assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
+    equals = document["equals"]
+    assert (equals["hostname"], equals["devices"], "tensorflow" in equals) == (
+        "bench",
+        ["cpu:0"],
+        False,
+    )
+    assert document["circumstances"]["tensorflow"] == "2.20.0"
+    assert [path.name for path in Path().iterdir()] == ["baseline.json"]
+
+
+@pytest.mark.parametrize(
+    ("fates", "exit_code", "judgement"),
+    [
+        (SLOW, 3, "FAILED: regression, 0.90x ["),
+        (LITTLE, 0, "PASSED: slower, but not measurably by more than 5 %, 0.97x ["),
+        (SPEEDS, 0, "PASSED: no measurable difference, "),
+        (tuple(1.2 * speed for speed in SPEEDS), 0, "PASSED: faster, 1.20x ["),
+        ((*SLOW[:4], "FAILED"), 3, "FAILED: regression, "),
+        (
+            (*SPEEDS[:4], "FAILED"),
+            1,
+            "FAILED: 1 run failed. The others: no measurable difference, ",
+        ),
+        (
+            (*SPEEDS[:4], DeviceError("gone")),
+            1,
+            "FAILED: 1 run failed. The others: no measurable difference, ",
+        ),
+    ],
+)
+def test_the_exit_code_says_what_was_found(
+    tfbench: Cli,
+    fake: Fake,
+    baseline: Path,
+    fates: Fates,
+    exit_code: int,
+    judgement: str,
+) -> None:
+    fake(*fates)
+    done = tfbench(*CHECK, "--baseline", str(baseline))
+    assert (done.exit_code, done.stderr) == (exit_code, "")
+    assert any(line.startswith(judgement) for line in done.stdout.splitlines())
+
+
+def test_a_check_gives_json(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    fake(*SLOW)
+    done = tfbench(*CHECK, "--baseline", str(baseline), "--format", "json")
+    assert done.exit_code == 3
+    document = done.document
+    assert (document["judgement"], len(document["runs"])) == ("regression", 5)
+    assert document["sentence"] in done.stderr.splitlines()
+    fake(*SPEEDS)
+    saved = json_of(tfbench, *CHECK, "--save", "b.json")
+    assert (saved["file"], saved["baseline"]["samples_per_second"]) == ("b.json", list(SPEEDS))
+
+
+def test_the_limit_of_a_check_can_be_set(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    for limit, exit_code in (("2%", 0), ("1%", 3), ("0", 3)):  # slower by 1.9 % at least
+        fake(*LITTLE)
+        assert (
+            tfbench(*CHECK, "--baseline", str(baseline), "--fail-above", limit).exit_code
+            == exit_code
+        )
+
+
+def test_a_check_that_misses_what_it_has_to_see_fails(
+    tfbench: Cli, fake: Fake, baseline: Path
+) -> None:
+    noisy = (100.0, 120.0, 80.0, 110.0, 90.0)
+    for required, fates, exit_code in (("10%", SPEEDS, 0), ("10%", noisy, 1), ("90%", noisy, 0)):
+        fake(*fates)
+        words = ("--baseline", str(baseline), "--require-detect", required)
+        assert tfbench(*CHECK, *words).exit_code == exit_code
+
+
+def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:
+    runs = fake(*SPEEDS)
+    assert tfbench(*CHECK, "--save", "b.json", "--steps", "7", "--repeats", "3").exit_code == 0
+    limits = [
+        (one.recipe.measurement.steps, one.recipe.measurement.seconds) for one in runs.requests
+    ]
+    assert limits == [(7, None)] * 3
+
+
+@pytest.mark.parametrize(
+    ("hostname", "arguments", "difference"),
+    [
+        ("bench", ["--global-batch-size", "20"], ("batch size", 10, 20)),
+        ("elsewhere", [], ("machine", "elsewhere", "bench")),
+    ],
+)
+def test_what_is_not_like_the_baseline_is_rejected_unless_it_is_allowed(
+    tfbench: Cli, fake: Fake, baseline: Path, hostname: str, arguments: list[str], difference: Any
+) -> None:
+    edit(
+        baseline,
+        equals=json.loads(baseline.read_text(encoding="utf-8"))["equals"] | {"hostname": hostname},
+    )
+    runs = fake(*SPEEDS)
+    (name, then, now) = difference
+    done = tfbench(*CHECK, "--baseline", str(baseline), *arguments)
+    assert (done.exit_code, done.stdout, len(runs.requests)) == (2, "", 1)  # after the first run
+    assert "baseline baseline.json of sine_lstm: does not match this check" in done.stderr
+    assert f"{name}: {then} there, {now} here. Use the same settings" in done.stderr
+    done = tfbench(*CHECK, "--baseline", str(baseline), *arguments, "--allow-unequal")
+    assert (
+        done.exit_code,
+        f"{name} {then} -> {now} (allowed by --allow-unequal)" in done.stdout,
+    ) == (0, True)
+
+
+@pytest.mark.parametrize("num_then", [1, 5])
+def test_single_runs_are_not_judged(
+    tfbench: Cli, fake: Fake, baseline: Path, num_then: int
+) -> None:
+    fates = fake(*SLOW)
+    edit(baseline, run_ids=["run"] * num_then, samples_per_second=SPEEDS[:num_then])
+    repeats = "2" if num_then == 1 else "1"
+    assert tfbench(*CHECK, "--baseline", str(baseline), "--repeats", repeats).exit_code == 2
+    assert fates.requests == []
+
+
+@pytest.mark.parametrize(
+    ("way", "fates", "exit_code", "message"),
+    [
+        (
+            "--baseline",
+            ("FAILED", "FAILED"),
+            1,
+            "only 0 of 5 runs finished with a speed; nothing was judged.",
+        ),
+        (
+            "--baseline",
+            (100.0, "FAILED"),
+            1,
+            "only 1 of 5 runs finished with a speed; nothing was judged.",
+        ),
+        (
+            "--baseline",
+            (100.0, DeviceError("gone")),
+            1,
+            "nothing was judged. gone The runs are stored as group ",
+        ),
+        (
+            "--baseline",
+            (100.0, 100.0, "STOPPED"),
+            130,
+            "interrupted after 3 of 5 runs; nothing was judged. The runs",
+        ),
+        ("--baseline", (DeviceError("gone"),), 2, "gone"),
+        (
+            "--save",
+            (100.0, "FAILED", 100.0),
+            1,
+            "only 4 of 5 runs finished with a speed; no baseline was saved. The",
+        ),
+        (
+            "--save",
+            (100.0, "STOPPED"),
+            130,
+            "interrupted after 2 of 5 runs; no baseline was saved.",
+        ),
+    ],
+)
+def test_runs_that_fail_leave_nothing_to_be_judged_or_saved(
+    tfbench: Cli,
+    fake: Fake,
+    baseline: Path,
+    way: str,
+    fates: Fates,
+    exit_code: int,
+    message: str,
+) -> None:
+    before = baseline.read_bytes()
+    fake(*fates)
+    done = tfbench(*CHECK, way, str(baseline))
+    assert (done.exit_code, done.stdout, baseline.read_bytes()) == (exit_code, "", before)
+    assert message in done.stderr
+
+
+def test_a_baseline_is_written_whole_or_not_at_all(in_tmp_path: Path) -> None:
+    sample, _ = make_baseline(build_request(), 2, FakeRuns(100.0))
+    write_baseline(Path("b.json"), sample)
+    assert read_baseline(Path("b.json")) == sample
+    older = json.loads(Path("b.json").read_text(encoding="utf-8"))
+    del older["equals"]["feed"]
+    Path("older.json").write_text(json.dumps(older), encoding="utf-8")
+    assert read_baseline(Path("older.json")).equals["feed"] == "pipeline"
+    older["samples_per_second"] = [100.0]
+    Path("older.json").write_text(json.dumps(older), encoding="utf-8")
+    with pytest.raises(TrackingError, match=r"must hold two or more\. To make one, use --save"):
+        read_baseline(Path("older.json"))
+    Path("older.json").unlink()
+    Path("folder").mkdir()
+    with pytest.raises(TrackingError, match=r"cannot be written: .* The runs are in the store\."):
+        write_baseline(Path("folder"), sample)
+    assert sorted(path.name for path in Path().iterdir()) == ["b.json", "folder"]

@@ -1,0 +1,68 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tfbench.comparisons.intervals import accuracy_interval, holm, log_interval
+
+
+def test_an_interval_on_logarithms_is_that_worked_out_by_hand() -> None:
+    # Logarithms to base 2 are 0, 1, 2: mean 1, standard deviation 1; t of 2 degrees of freedom is
+    # 4.302653.
+    interval = log_interval([1.0, 4.0, 2.0])
+    half = 4.302653 / math.sqrt(3)
+    assert (interval.low, interval.high) == pytest.approx(
+        (2 ** (1 - half), 2 ** (1 + half)), rel=1e-6
+    )
+    assert (interval.center, interval.num) == (pytest.approx(2.0), 3)
+    assert interval.relative_half_width == pytest.approx((interval.high - interval.low) / 4)
+
+
+def test_an_interval_of_accuracies_is_that_worked_out_by_hand_and_ends_at_1() -> None:
+    # Mean 0.95, standard deviation 0.01 sqrt(2); t of 1 degree of freedom is 12.7062: half-width
+    # 0.127062.
+    interval = accuracy_interval([0.94, 0.96])
+    assert (interval.low, interval.high) == pytest.approx((0.95 - 0.127062, 1.0), abs=1e-6)
+    low = accuracy_interval([0.0, 0.0, 0.01])
+    assert low is not None and low.low == 0.0
+
+
+@pytest.mark.parametrize("make", [log_interval, accuracy_interval])
+def test_one_value_has_no_interval(make: object) -> None:
+    assert callable(make) and make([0.5]) is None and make([]) is None
+
+
+@pytest.mark.parametrize(
+    ("p_values", "adjusted"),
+    [
+        ([0.5, 0.01, 0.02], [0.5, 0.03, 0.04]),  # 3 x 0.01, 2 x 0.02, 1 x 0.5; in the order given
+        # 4 x 0.02 = 0.08, 3 x 0.021 = 0.063 is raised to it, 2 x 0.6 is cut off.
+        ([0.02, 0.021, 0.6, 0.9], [0.08, 0.08, 1.0, 1.0]),
+        ([0.04], [0.04]),
+        ([], []),
+    ],
+)
+def test_p_values_of_a_family_are_adjusted_as_holm_does(
+    p_values: list[float], adjusted: list[float]
+) -> None:
+    assert holm(p_values) == pytest.approx(adjusted)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 10])
+def test_the_interval_of_processes_covers_what_it_says_and_bears_heavy_tails_and_mild_skew(
+    size: int,
+) -> None:
+    rng = np.random.default_rng(size)
+    assert 0.93 < cover(np.exp(rng.normal(0.0, 0.05, (3000, size))), 1.0) < 0.97
+    assert 0.93 < cover(np.exp(0.05 * rng.standard_t(3, (1500, size))), 1.0) < 0.985
+    skewed = 1 + 0.05 * rng.gamma(4, 0.5, (1500, size))
+    assert 0.92 < cover(skewed, 1 + 0.05 * stats.gamma(4, scale=0.5).median()) < 0.97
+
+
+def cover(samples: np.ndarray, truth: float) -> float:
+    """Returns the share of rows whose interval holds the truth."""
+    intervals = [log_interval(row) for row in samples.tolist()]
+    return float(
+        np.mean([found is not None and found.low <= truth <= found.high for found in intervals])
+    )

@@ -1,1 +1,0 @@
-"""Statistics of records, and nothing else: no file, no process, no framework."""

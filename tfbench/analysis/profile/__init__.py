@@ -1,1 +1,0 @@
-"""The profile of a step: phases, layers, and the bottleneck."""

@@ -1,1 +1,0 @@
-"""One run: from its raw readings to its figures and warnings."""

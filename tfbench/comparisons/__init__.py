@@ -1,0 +1,1 @@
+"""Runs side by side: figures, judgement, words, plots and pages."""

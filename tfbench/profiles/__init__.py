@@ -1,0 +1,1 @@
+"""The profile of a step: its readings, its figures, and what they say."""

@@ -1,1 +1,0 @@
-"""What the measuring process sends to the reports: records, journals, and how files are written."""

@@ -1,1 +1,0 @@
-"""Reports of runs: plain data in, text or files out."""

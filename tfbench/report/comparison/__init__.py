@@ -1,1 +1,0 @@
-"""Reports of runs side by side."""

@@ -1,0 +1,1 @@
+"""What all texts share: tables, figures and formats."""
