@@ -36,7 +36,6 @@ TensorFlow alone, as `small_networks.py` says.
 import contextlib
 import json
 import os
-import random
 import runpy
 import signal
 import statistics
@@ -51,7 +50,15 @@ from typing import Any
 import click
 import psutil
 import small_networks
-from footer import describe_machine
+from harness import (
+    bootstrap_median,
+    describe_machine,
+    print_head,
+    print_row,
+    quartiles_of,
+    spread_of,
+    take_pairs,
+)
 
 from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.registry import is_code
@@ -61,6 +68,16 @@ ENDLESS = 1_000_000  # epochs
 POLL_SECONDS = 0.01
 DEVICE = "cpu:0"
 TENSORFLOW = "tensorflow"
+HEAD = (
+    "recipe",
+    "backend",
+    "pairs of epochs",
+    "bare epoch",
+    "median ratio",
+    "95 % of the median",
+    "quartiles",
+    "range",
+)
 
 
 def fit_own(name: str, epochs: int = ENDLESS, *, has_batches: bool = True) -> None:
@@ -202,15 +219,7 @@ class TfbenchSetup(Setup):
 
     def __init__(self, recipe: str, backend: str, folder: Path) -> None:
         self._store = folder / "mlruns"
-        command = [
-            sys.executable,
-            "-m",
-            "tfbench",
-            "run",
-            recipe,
-            "--devices",
-            DEVICE,
-        ]
+        command = [sys.executable, "-m", "tfbench", "run", recipe, "--devices", DEVICE]
         if is_code(recipe):
             command += ["--global-batch-size", "64"]
         else:
@@ -220,30 +229,24 @@ class TfbenchSetup(Setup):
 
     def epoch_ends(self) -> list[float]:
         """Returns the seconds from the start of training to the end of each epoch."""
-        lines = [
-            line
-            for path in self._store.glob("journals/*.jsonl")
-            for line in path.read_text().split("\n")[:-1]
-        ]
-        return [
-            json.loads(line)["epoch"]["elapsed_seconds"]
-            for line in lines
-            if '"kind":"epoch"' in line
-        ]
+        ends = []
+        for path in self._store.glob("journals/*.jsonl"):
+            for line in path.read_text().split("\n")[:-1]:
+                if '"kind":"epoch"' in line:
+                    ends.append(json.loads(line)["epoch"]["elapsed_seconds"])
+        return ends
 
     def pids(self) -> list[int]:
         """Returns the measuring process, the one that tracks it, and their parent."""
         with contextlib.suppress(psutil.NoSuchProcess):
-            return [
-                *(child.pid for child in psutil.Process(self._process.pid).children()),
-                *super().pids(),
-            ]
+            children = psutil.Process(self._process.pid).children()
+            return [*(child.pid for child in children), *super().pids()]
         return super().pids()
 
 
 @contextlib.contextmanager
-def both_setups(recipe: str, backend: str) -> Iterator[dict[str, Setup]]:
-    """Starts both setups, each past its first epoch and stopped."""
+def both_setups(recipe: str, backend: str) -> Iterator[tuple[Setup, Setup]]:
+    """Starts bare `fit` and tfbench, each past its first epoch and stopped."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         command = [sys.executable, __file__, "--bare", "--recipe", recipe, "--backend", backend]
@@ -251,37 +254,31 @@ def both_setups(recipe: str, backend: str) -> Iterator[dict[str, Setup]]:
         stack.callback(bare.close)
         tfbench = TfbenchSetup(recipe, backend, folder)
         stack.callback(tfbench.close)
-        yield {"bare": bare, "tfbench": tfbench}
+        yield bare, tfbench
 
 
-def compare(recipe: str, backend: str, pairs: int) -> str:
+def compare(recipe: str, backend: str, num_pairs: int) -> list[object]:
     """Measures the pairs of one recipe on one backend; returns a row of the result's table."""
     ratios = []
     bare_seconds = []
-    with both_setups(recipe, backend) as setups:
-        for number in range(pairs):
-            order = list(setups) if number % 2 else list(reversed(setups))
-            seconds = {name: setups[name].run_epoch() for name in order}
-            ratios.append(seconds["tfbench"] / seconds["bare"])
-            bare_seconds.append(seconds["bare"])
-            click.echo(
-                f"{recipe}, {backend}, pair {number + 1}/{pairs}: {seconds} ratio {ratios[-1]:.4f}",
-                err=True,
-            )
-    quartiles = statistics.quantiles(ratios, n=4)
+    with both_setups(recipe, backend) as (bare, tfbench):
+        for plain, measured in take_pairs(bare.run_epoch, tfbench.run_epoch, num_pairs):
+            ratios.append(measured / plain)
+            bare_seconds.append(plain)
+            pair = f"{recipe}, {backend}, pair {len(ratios)}/{num_pairs}"
+            told = f"bare {plain:.4f} s, tfbench {measured:.4f} s, ratio {ratios[-1]:.4f}"
+            click.echo(f"{pair}: {told}", err=True)
     low, high = bootstrap_median(ratios)
-    return (
-        f"| {recipe} | {BACKEND_TITLES[backend]} | {pairs} | {statistics.median(bare_seconds):.3f}"
-        f" s | **{statistics.median(ratios):.4f}** | {low:.4f} to {high:.4f} | {quartiles[0]:.4f}"
-        f" to {quartiles[2]:.4f} | {min(ratios):.4f} to {max(ratios):.4f} |"
-    )
-
-
-def bootstrap_median(values: list[float]) -> tuple[float, float]:
-    """Returns a 95 % interval of the median: the percentile bootstrap over pairs."""
-    rng = random.Random(0)
-    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(10_000))
-    return medians[250], medians[9749]
+    return [
+        recipe,
+        BACKEND_TITLES[backend],
+        num_pairs,
+        f"{statistics.median(bare_seconds):.3f} s",
+        f"**{statistics.median(ratios):.4f}**",
+        f"{low:.4f} to {high:.4f}",
+        quartiles_of(ratios),
+        spread_of(ratios),
+    ]
 
 
 @click.command()
@@ -328,25 +325,17 @@ def main(
         if is_code(recipes[0]):
             fit_own(recipes[0])
         bare_fit(recipes[0], backends[0])
-        return
-    if is_small:
+    elif is_small:
         if set(backends) != {TENSORFLOW}:
             raise click.UsageError("--small: its setups are TensorFlow's. Leave --backend out.")
-        click.echo(small_networks.compare(before, rounds))
-        print_machine()
-        return
-    rows = [compare(recipe, backend, pairs) for backend in backends for recipe in recipes]
-    print_machine()
-    head = (
-        "| recipe | backend | pairs of epochs | bare epoch | median ratio | 95 % of the median |"
-        " quartiles | range |"
-    )
-    click.echo("\n".join([head, "| --- " * 8 + "|", *rows]))
-
-
-def print_machine() -> None:
-    """Prints what the figures were measured on."""
-    click.echo(f"\n{describe_machine()}\n")
+        small_networks.compare(before, rounds)
+        click.echo(f"\n{describe_machine()}\n")
+    else:
+        rows = [compare(recipe, backend, pairs) for backend in backends for recipe in recipes]
+        click.echo(f"\n{describe_machine()}\n")
+        print_head(*HEAD)
+        for row in rows:
+            print_row(*row)
 
 
 if __name__ == "__main__":

@@ -17,25 +17,27 @@ time is that of all threads. Both give float32 batches of shuffled samples.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from footer import describe_machine
+from harness import describe_machine, print_head, print_row, run_program, spread_of, take_pairs
 
 CASES = ("images", "whole", "crops", "arrays", "synthetic", "validation", "tfds")
 SIDES = ("tfbench", "tf.data")
 SEED = 0
 CLASSES = 2
 MEASURED_SECONDS = 4.0
+NUM_VALIDATIONS = 200
 
 
 def write_images(folder: Path, num_images: int = 400) -> None:
@@ -116,15 +118,14 @@ def build_plain(case: str, folder: str, splits: Any, batch: int) -> Any:
         return resized - imagenet_means, label
 
     imagenet_means = tf.constant([123.68, 116.779, 103.939])
+    train = splits.train
     if case == "tfds":
         import tensorflow_datasets as tfds
 
         samples = tfds.load("mnist", split="train", data_dir=folder, as_supervised=True).cache()
-        splits_size = 60_000
     else:
-        samples = tf.data.Dataset.from_tensor_slices((splits.train.inputs, splits.train.targets))
-        splits_size = splits.train.num_rows
-    shuffled = samples.shuffle(splits_size, seed=SEED).repeat()
+        samples = tf.data.Dataset.from_tensor_slices((train.inputs, train.targets))
+    shuffled = samples.shuffle(train.num_rows, seed=SEED).repeat()
     if case in ("images", "whole"):
         batches = shuffled.map(decode, num_parallel_calls=tf.data.AUTOTUNE).batch(batch)
     elif case == "crops":
@@ -133,6 +134,14 @@ def build_plain(case: str, folder: str, splits: Any, batch: int) -> Any:
     else:
         batches = shuffled.batch(batch).map(scale, num_parallel_calls=tf.data.AUTOTUNE)
     return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def time_each(count: int, draw: Callable[[], object]) -> tuple[float, float]:
+    """Returns the wall time and the processor time of one of so many, in seconds."""
+    wall = time.perf_counter()
+    processor = time.process_time()
+    draw()
+    return (time.perf_counter() - wall) / count, (time.process_time() - processor) / count
 
 
 def measure_batches(case: str, side: str, folder: str) -> tuple[float, float]:
@@ -147,13 +156,9 @@ def measure_batches(case: str, side: str, folder: str) -> tuple[float, float]:
     else:
         batches = build_plain(case, folder, splits, batch)
     draw = input_pipeline.compile_draws(batches)
-    start = time.perf_counter()
-    draw(20)
-    count = max(20, int(20 * MEASURED_SECONDS / (time.perf_counter() - start)))
-    wall = time.perf_counter()
-    processor = time.process_time()
-    draw(count)
-    return (time.perf_counter() - wall) / count, (time.process_time() - processor) / count
+    first, _ = time_each(20, lambda: draw(20))
+    count = max(20, int(MEASURED_SECONDS / first))
+    return time_each(count, lambda: draw(count))
 
 
 def measure_validation(side: str, splits: Any, batch: int) -> tuple[float, float]:
@@ -168,34 +173,27 @@ def measure_validation(side: str, splits: Any, batch: int) -> tuple[float, float
         samples = splits.validation
         batches = tf.data.Dataset.from_tensor_slices((samples.inputs, samples.targets)).batch(batch)
     next(iter(batches))
-    count = 200
-    wall = time.perf_counter()
-    processor = time.process_time()
-    for _ in range(count):
-        next(iter(batches))
-    return (time.perf_counter() - wall) / count, (time.process_time() - processor) / count
+
+    def draw() -> None:
+        for _ in range(NUM_VALIDATIONS):
+            next(iter(batches))
+
+    return time_each(NUM_VALIDATIONS, draw)
 
 
-def start_turn(case: str, side: str, folder: str) -> tuple[float, float]:
+def start_turn(case: str, folder: str, side: str) -> tuple[float, float]:
     """Measures in a process of its own."""
     request = json.dumps([case, side, folder])
-    done = subprocess.run(
-        [sys.executable, __file__, "--serve", request],
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    wall, processor = json.loads(done.stdout.splitlines()[-1])
+    command = [sys.executable, __file__, "--serve", request]
+    printed = run_program(command, TF_CPP_MIN_LOG_LEVEL="3")
+    wall, processor = json.loads(printed.splitlines()[-1])
     return wall, processor
 
 
 def format_ratios(pairs: list[tuple[float, float]]) -> str:
     """Returns the median of tfbench's time over the other's, from the lowest to the highest."""
     ratios = [ours / plain for ours, plain in pairs]
-    return f"**{statistics.median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f})"
+    return f"**{statistics.median(ratios):.2f}** ({spread_of(ratios, '.2f')})"
 
 
 @click.command()
@@ -209,22 +207,24 @@ def main(pairs: int, only: tuple[str, ...], data_dir: str, serve: str | None) ->
         click.echo(json.dumps(measure_batches(*json.loads(serve))))
         sys.stdout.flush()
         os._exit(0)  # before threads of tf.data notice that Python is gone
-    cases = only or CASES if data_dir else only or CASES[:-1]
-    click.echo("| case | tfbench, processor time | tf.data | ratio | ratio by the clock |")
-    click.echo("| --- | --- | --- | --- | --- |")
+    cases = only or (CASES if data_dir else CASES[:-1])
+    print_head("case", "tfbench, processor time", "tf.data", "ratio", "ratio by the clock")
     with tempfile.TemporaryDirectory() as images:
         if {"images", "whole"} & set(cases):
             write_images(Path(images))
         for case in cases:
             folder = data_dir if case == "tfds" else images
-            turns = [[start_turn(case, side, folder) for side in SIDES] for _ in range(pairs)]
-            walls = [(ours[0], plain[0]) for ours, plain in turns]
-            processors = [(ours[1], plain[1]) for ours, plain in turns]
-            ours, plain = (statistics.median(side) * 1e3 for side in zip(*processors, strict=True))
-            click.echo(
-                f"| {case} | {ours:.3g} ms | {plain:.3g} ms | {format_ratios(processors)} |"
-                f" {format_ratios(walls)} |"
-            )
+            turn = functools.partial(start_turn, case, folder)
+            sides = [functools.partial(turn, side) for side in SIDES]
+            walls = []
+            processors = []
+            for ours, plain in take_pairs(*sides, pairs):
+                walls.append((ours[0], plain[0]))
+                processors.append((ours[1], plain[1]))
+            times = [
+                f"{statistics.median(side) * 1e3:.3g} ms" for side in zip(*processors, strict=True)
+            ]
+            print_row(case, *times, format_ratios(processors), format_ratios(walls))
     click.echo(f"\n{describe_machine()}")
 
 

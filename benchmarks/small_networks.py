@@ -12,7 +12,7 @@ its begin to the end of its last epoch.
 - `tfbench, fast` and `tfbench, fast, XLA`: the same with the settings that `tfbench run --fast`
   tries: the samples on the device, 100 steps a call, without and with XLA. The command takes the
   faster one.
-- `before`: `tfbench` of another checkout.
+- `before`: `tfbench` of another checkout, whose measuring process is put together as this one's.
 - `fit, tf.data` and `fit, NumPy`: what a user writes: `model.fit` with arrays that were converted
   beforehand, through `Dataset.from_tensor_slices(...).shuffle(...).batch(...).prefetch(...)` or as
   they are.
@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from harness import print_head, print_row, spread_of
 
 ENDLESS = 1_000_000  # epochs
 FAST = {"training.data_on_device": True, "training.steps_per_execution": 100}
@@ -40,6 +41,18 @@ PLAIN = "fit, tf.data"
 LOOP = "resident loop"
 SETUPS = ("tfbench", *SETTINGS, PLAIN, "fit, NumPy", LOOP)
 BEFORE = "before"
+HEAD = (
+    "network",
+    "batch",
+    "setup",
+    "samples/s, median",
+    "lowest to highest",
+    "over `fit, tf.data`",
+    "rounds' range",
+    "over the loop",
+    "rounds' range",
+    "processor time a step",
+)
 
 
 class Case(NamedTuple):
@@ -67,14 +80,22 @@ class Turn(NamedTuple):
     seconds: float
     processor_seconds: float
 
+    @property
+    def speed(self) -> float:
+        """Samples per second."""
+        return self.samples / self.seconds
+
 
 class Turns:
     """The setup's side: answers with each turn, and waits for the next one."""
 
     def __init__(self, epochs: int, samples_per_epoch: int) -> None:
         self._epochs = epochs
-        self._samples = samples_per_epoch
+        self._samples = samples_per_epoch * epochs
         self._done = 0
+        self._begin()
+
+    def _begin(self) -> None:
         self._start = time.perf_counter()
         self._processor_start = time.process_time()
 
@@ -83,22 +104,12 @@ class Turns:
         self._done += 1
         if self._done % self._epochs:
             return False
-        now = time.perf_counter()
-        processor = time.process_time()
-        answer(
-            Turn(
-                self._samples * self._epochs, now - self._start, processor - self._processor_start
-            )._asdict()
-        )
+        seconds = time.perf_counter() - self._start
+        turn = Turn(self._samples, seconds, time.process_time() - self._processor_start)
+        print(json.dumps(turn), flush=True)
         order = sys.stdin.readline().strip()
-        self._start = time.perf_counter()
-        self._processor_start = time.process_time()
+        self._begin()
         return order != "go"
-
-
-def answer(found: dict[str, Any]) -> None:
-    """Writes a line for the parent."""
-    print(json.dumps(found), flush=True)
 
 
 def serve(setup: str) -> None:
@@ -112,11 +123,9 @@ def serve(setup: str) -> None:
 
     for line in sys.stdin:
         case = Case(*json.loads(line))
-        overrides = {
-            "dataset.data": "synthetic",
-            "training.global_batch_size": case.batch_size,
-        } | SETTINGS.get(setup, {})
-        recipe = files.load_recipe(files.find_recipe(case.recipe), overrides)
+        sizes = {"dataset.data": "synthetic", "training.global_batch_size": case.batch_size}
+        path = files.find_recipe(case.recipe)
+        recipe = files.load_recipe(path, sizes | SETTINGS.get(setup, {}))
         keras.backend.clear_session()
         keras.utils.set_random_seed(recipe.training.seed)
         splits = load_data(recipe.dataset, None, seed=recipe.training.seed)
@@ -133,11 +142,12 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
     """Trains as the measuring process of a run does."""
     import tensorflow as tf
 
-    from tfbench.backends.tensorflow import input_pipeline, placement, several_workers
+    from tfbench.backends.tensorflow import input_pipeline, placement, resident, several_workers
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.measure.breakdown import Breakdown
     from tfbench.measure.recorder import FitReadings, build_callbacks
     from tfbench.measure.span_clock import SpanClock
+    from tfbench.runs.batch_sizes import BatchSizes
     from tfbench.store.journal import Journal
 
     training = recipe.training
@@ -145,29 +155,24 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
     turns = Turns(case.epochs, steps * case.batch_size)
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "run.jsonl")
-        breakdown = Breakdown(time.perf_counter_ns())
         clock = SpanClock(
             recipe.measurement,
             synchronize=several_workers.synchronize,
             on_span=journal.append_span,
-            breakdown=breakdown,
+            breakdown=Breakdown(time.perf_counter_ns()),
         )
         readings = FitReadings(
             clock=clock,
             model=model,
             steps_per_epoch=steps,
-            global_batch_size=case.batch_size,
+            batch_sizes=BatchSizes(size=case.batch_size),
             on_epoch=lambda record: turns.end_epoch(),
             on_first_step=lambda: None,
-            **({"cuts_last_execution": True} if is_fast else {}),  # unknown to older checkouts
+            cuts_last_execution=is_fast,
         )
-        callbacks = build_callbacks(readings)
         if is_fast:
-            from tfbench.backends.tensorflow import resident
-
-            placed = placement.ResolvedDistribution(
-                None, ("/device:CPU:0",), tf.distribute.get_strategy()
-            )
+            default = tf.distribute.get_strategy()
+            placed = placement.ResolvedDistribution(None, ("/device:CPU:0",), default)
             batches = resident.build_resident_training(
                 model, splits, training, placed, steps_per_epoch=steps, first_step=0
             )
@@ -179,7 +184,7 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
             batches,
             epochs=ENDLESS,
             steps_per_epoch=steps,
-            callbacks=callbacks,
+            callbacks=build_callbacks(readings),
             shuffle=False,
             verbose=0,
         )
@@ -198,16 +203,11 @@ def under_fit(splits: Any, model: Any, case: Case, *, is_tf_data: bool) -> None:
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self.model.stop_training = turns.end_epoch()
 
-    options: dict[str, Any] = {"epochs": ENDLESS, "callbacks": [EpochEnds()], "verbose": 0}
+    data: dict[str, Any] = {"x": inputs, "y": targets, "batch_size": case.batch_size}
     if is_tf_data:
-        batches = (
-            tf.data.Dataset.from_tensor_slices((inputs, targets))
-            .shuffle(len(inputs))
-            .batch(case.batch_size)
-        )
-        model.fit(batches.prefetch(tf.data.AUTOTUNE), **options)
-    else:
-        model.fit(inputs, targets, batch_size=case.batch_size, **options)
+        samples = tf.data.Dataset.from_tensor_slices((inputs, targets)).shuffle(len(inputs))
+        data = {"x": samples.batch(case.batch_size).prefetch(tf.data.AUTOTUNE)}
+    model.fit(**data, epochs=ENDLESS, callbacks=[EpochEnds()], verbose=0)
 
 
 def in_a_loop(splits: Any, model: Any, case: Case) -> None:
@@ -260,23 +260,16 @@ class Setup:
 
     def __init__(self, name: str, checkout: Path) -> None:
         self.name = name
-        environment = os.environ | {"PYTHONPATH": str(checkout), "PYTHONSAFEPATH": "1"}
+        paths = f"{checkout}{os.pathsep}{Path(__file__).resolve().parent}"
         self._process = subprocess.Popen(
             [sys.executable, __file__, name],
             cwd=checkout,
-            env=environment,
+            env=os.environ | {"PYTHONPATH": paths, "PYTHONSAFEPATH": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-
-    def begin(self, case: Case) -> None:
-        """Lets it build the network and train a first turn, which holds compilation.
-
-        `receive` waits for the end.
-        """
-        self.send(json.dumps(case))
 
     def run(self) -> Turn:
         """Trains for a turn."""
@@ -289,33 +282,33 @@ class Setup:
         self._process.wait()
 
     def send(self, line: str) -> None:
-        """Writes it a line."""
-        if self._process.stdin is None:
-            raise SystemExit(f"{self.name}: has no input")
+        """Writes it a line: a case, whose first turn holds compilation, "go" or "end"."""
+        assert self._process.stdin
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
     def receive(self) -> Turn:
         """Waits for the end of a turn."""
-        line = self._process.stdout.readline() if self._process.stdout else ""
+        assert self._process.stdout
+        line = self._process.stdout.readline()
         if not line:
             raise SystemExit(
                 f"the setup '{self.name}' has ended; see what it says: {self._process.args}"
             )
-        return Turn(**json.loads(line))
+        return Turn(*json.loads(line))
 
 
-def compare(before: Path | None, rounds: int, cases: tuple[Case, ...] = CASES) -> str:
-    """Measures all networks under all setups, in turns; returns a Markdown table."""
+def compare(before: Path | None, rounds: int) -> None:
+    """Measures all networks under all setups, in turns; prints a Markdown table."""
     here = Path(__file__).resolve().parent.parent
-    places = dict.fromkeys(SETUPS[:1], here) | ({BEFORE: before.resolve()} if before else {})
-    places |= dict.fromkeys(SETUPS[1:], here)
-    setups = [Setup(name, checkout) for name, checkout in places.items()]
-    rows = []
+    setups = [Setup(name, here) for name in SETUPS]
+    if before:
+        setups.insert(1, Setup(BEFORE, before.resolve()))
+    found = {}
     try:
-        for case in cases:
+        for case in CASES:
             for setup in setups:
-                setup.begin(case)
+                setup.send(json.dumps(case))
             for setup in setups:
                 setup.receive()
             turns: dict[str, list[Turn]] = {setup.name: [] for setup in setups}
@@ -323,41 +316,34 @@ def compare(before: Path | None, rounds: int, cases: tuple[Case, ...] = CASES) -
                 shift = number % len(setups)
                 for setup in setups[shift:] + setups[:shift]:
                     turns[setup.name].append(setup.run())
-                click.echo(
-                    f"{case.recipe} batch {case.batch_size}: round {number + 1}/{rounds}", err=True
-                )
+                what = f"{case.recipe} batch {case.batch_size}"
+                click.echo(f"{what}: round {number + 1}/{rounds}", err=True)
             for setup in setups:
                 setup.send("end")
-            rows += [describe(case, name, turns) for name in turns]
+            found[case] = turns
     finally:
         for setup in setups:
             setup.close()
-    head = (
-        "| network | batch | setup | samples/s, median | lowest to highest | over `fit, tf.data` |"
-        " rounds' range "
-    )
-    head += "| over the loop | rounds' range | processor time a step |"
-    return "\n".join([head, "| --- " * 10 + "|", *rows])
+    print_head(*HEAD)
+    for case, turns in found.items():
+        for name in turns:
+            print_row(*describe(case, name, turns))
 
 
-def describe(case: Case, name: str, turns: dict[str, list[Turn]]) -> str:
+def describe(case: Case, name: str, turns: dict[str, list[Turn]]) -> list[object]:
     """Returns a setup's row.
 
     Its speeds, and the same rounds over those of plain `fit`, and of the bare loop.
     """
-    speeds = [turn.samples / turn.seconds for turn in turns[name]]
-    over = []
+    speeds = [turn.speed for turn in turns[name]]
+    cells = [case.recipe, case.batch_size, name, f"**{statistics.median(speeds):,.0f}**"]
+    cells.append(spread_of(speeds, ",.0f"))
     for other in (PLAIN, LOOP):
-        others = [turn.samples / turn.seconds for turn in turns[other]]
-        ratios = [speed / beside for speed, beside in zip(speeds, others, strict=True)]
-        over.append(f"{statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f}")
-    work = statistics.median(
-        turn.processor_seconds / turn.samples * case.batch_size for turn in turns[name]
-    )
-    return (
-        f"| {case.recipe} | {case.batch_size} | {name} | **{statistics.median(speeds):,.0f}** "
-        f"| {min(speeds):,.0f} to {max(speeds):,.0f} | {' | '.join(over)} | {work * 1e3:.2f} ms |"
-    )
+        pairs = zip(turns[name], turns[other], strict=True)
+        ratios = [one.speed / beside.speed for one, beside in pairs]
+        cells += [f"{statistics.median(ratios):.2f}", spread_of(ratios, ".2f")]
+    work = [turn.processor_seconds / turn.samples * case.batch_size for turn in turns[name]]
+    return [*cells, f"{statistics.median(work) * 1e3:.2f} ms"]
 
 
 if __name__ == "__main__":

@@ -10,14 +10,16 @@ the ratios, and how runs scatter.
 import itertools
 import math
 import os
+import statistics
 import tempfile
 import time
 from pathlib import Path
 
 import click
-import numpy as np
+from harness import print_head, print_row
 from scipy import stats
 
+from tfbench.comparisons.intervals import Interval, log_interval
 from tfbench.runs.forked import START_VARIABLE
 from tfbench.runs.maker import RunMaker, open_maker
 from tfbench.runs.observer import Observer
@@ -27,7 +29,7 @@ from tfbench.store.store import Store
 from tfbench.tags import GROUP_TAG, ROUND_TAG
 
 WAYS = ("started", "forked, one prepared process each", "forked, all from one")
-CONFIDENCE = 0.95
+TAILS = (0.975, 0.025)  # of an interval of 95 %
 
 
 def make_runs(maker: RunMaker, request: RunRequest, way: int, number: int) -> tuple[float, float]:
@@ -41,6 +43,21 @@ def make_runs(maker: RunMaker, request: RunRequest, way: int, number: int) -> tu
     return run.samples_per_second, time.monotonic() - start
 
 
+def ratio_to(ours: list[float], others: list[float]) -> Interval:
+    """Returns the interval of a ratio of speeds, from runs that were made in turns."""
+    interval = log_interval([one / other for one, other in zip(ours, others, strict=True)])
+    assert interval is not None
+    return interval
+
+
+def scatter_of(speeds: list[float]) -> tuple[float, float, float]:
+    """Returns the standard deviation of the speeds' logarithm, and its interval."""
+    scatter = statistics.stdev(map(math.log, speeds))
+    freedom = len(speeds) - 1
+    bounds = [scatter * math.sqrt(freedom / stats.chi2.ppf(tail, freedom)) for tail in TAILS]
+    return scatter, bounds[0], bounds[1]
+
+
 @click.command()
 @click.argument("recipe", default="mnist_mlp")
 @click.option("--backend", default="tensorflow", show_default=True)
@@ -51,45 +68,35 @@ def main(recipe: str, backend: str, num_runs: int, seconds: float) -> None:
     unchecked = {"measurement.checks": False}
     values = merge_overrides(unchecked, backend=backend, devices="cpu:0", data="synthetic")
     request = load_request(recipe, values=values, steady_seconds=seconds)
-    logs = np.zeros((3, num_runs))
-    took = np.zeros((3, num_runs))
+    speeds: list[list[float]] = [[] for _ in WAYS]
+    took: list[list[float]] = [[] for _ in WAYS]
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))
         makers = []
         for start in ("own", "prepared", "prepared"):
             os.environ[START_VARIABLE] = start
             makers.append(open_maker(store, False, None, None))
-        orders = itertools.cycle(
-            itertools.permutations(range(3))
-        )  # after six rounds, each way was first twice
-        for number, order in zip(range(num_runs), orders, strict=False):
-            for way in order:
-                speed, took[way, number] = make_runs(makers[way], request, way, number)
-                logs[way, number] = math.log(speed)
+        # After six rounds, each way was first twice.
+        orders = itertools.cycle(itertools.permutations(range(len(WAYS))))
+        for number in range(num_runs):
+            for way in next(orders):
+                speed, run_seconds = make_runs(makers[way], request, way, number)
+                speeds[way].append(speed)
+                took[way].append(run_seconds)
             click.echo(f"{number + 1} of {num_runs}", err=True)
-    click.echo(
-        "| runs | samples/s | ratio to started | 95 % CI | scatter of a run | 95 % CI | a run"
-        " takes |"
-    )
-    click.echo("| --- | --: | --: | --- | --: | --- | --: |")
-    for way, name in enumerate(WAYS):
-        ratios = logs[way] - logs[0]
-        half = (
-            stats.t.ppf((1 + CONFIDENCE) / 2, num_runs - 1)
-            * ratios.std(ddof=1)
-            / math.sqrt(num_runs)
-        )
-        low, high = (math.exp(ratios.mean() + sign * half) for sign in (-1, 1))
-        ratio = f"{math.exp(ratios.mean()):.3f} | {low:.3f} to {high:.3f}" if way else "1 |"
-        scatter = logs[way].std(ddof=1)
-        freedom = num_runs - 1
-        least, most = (
-            scatter * math.sqrt(freedom / stats.chi2.ppf(share, freedom))
-            for share in ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)
-        )
-        click.echo(
-            f"| {name} | {math.exp(logs[way].mean()):,.0f} | {ratio} | {scatter:.1%} | {least:.1%}"
-            f" to {most:.1%} | {np.median(took[way]):.1f} s |"
+    scatter_heads = ("scatter of a run", "95 % CI")
+    print_head("runs", "samples/s", "ratio to started", "95 % CI", *scatter_heads, "a run takes")
+    for name, own, own_seconds in zip(WAYS, speeds, took, strict=True):
+        ratio = ratio_to(own, speeds[0])
+        scatter, least, most = scatter_of(own)
+        print_row(
+            name,
+            f"{statistics.geometric_mean(own):,.0f}",
+            f"{ratio.center:.3f}",
+            f"{ratio.low:.3f} to {ratio.high:.3f}",
+            f"{scatter:.1%}",
+            f"{least:.1%} to {most:.1%}",
+            f"{statistics.median(own_seconds):.1f} s",
         )
 
 

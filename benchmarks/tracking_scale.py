@@ -1,262 +1,164 @@
-"""What tracking costs at scale, and whether anything is lost.
-
-A sweep from four clients, MLflow's server, PostgreSQL.
+"""What tracking costs at scale, and whether anything is lost: clients, MLflow's server, PostgreSQL.
 
     apt-get install postgresql && pip install psycopg2-binary
     python benchmarks/tracking_scale.py
     python benchmarks/tracking_scale.py --runs 100 --kill server
 
 Starts a PostgreSQL and an `mlflow server` of its own, in a temporary folder. Runs of known truth
-are brought into it as `tfbench` does it while it measures: the run is made when the model is ready,
-each epoch is sent when it ends, all the rest and the files when the run is over. Nothing is
-measured in between, so that a run takes as long as its tracking.
+are brought into it by `tfbench recover`, one client a store and all at once.
 
-First one client, then four at once, for the time. Then, for each of `--kill`, four clients with the
-whole sweep: in the middle, the MLflow server or PostgreSQL is killed with SIGKILL, and one of the
-clients; what was killed is started again, but for the client. The runs that met a dead server, and
-those of the dead client, are brought by `tfbench recover`, one a store and all at once. Then all is
-read back, and compared with the truth: runs, every value of every epoch, parameters, tags,
-statuses, files.
+First one client, then four, for the time. Then, for each of `--kill`, four clients with the whole
+sweep: in the middle, the MLflow server or PostgreSQL is killed with SIGKILL, and one client. What
+was killed is started again, but for the client. What is missing then is brought by a second
+`tfbench recover`. Then all is read back, and compared with the truth: runs, every value of every
+epoch, parameters, tags, statuses, files.
 """
 
 import collections
 import contextlib
+import dataclasses
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
-from footer import describe_machine
+from harness import describe_machine, print_head, print_row
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from postgres import Postgres  # noqa: E402
-from tracking_truth import build_stores, verify  # noqa: E402
 
-from servers import MlflowServer  # noqa: E402
-from tfbench.errors import TrackingError  # noqa: E402
-from tfbench.store.journal import Replay, read_records  # noqa: E402
-from tfbench.store.store import Store  # noqa: E402
-from tfbench.tracking.mlflow_tracker import MlflowTracker  # noqa: E402
+from builders import build_epoch  # noqa: E402
+from journals import build_sized_result, write_journal  # noqa: E402
+from servers import MlflowServer, require_tracked, search_runs  # noqa: E402
+from tfbench.runs.record import RunExit, RunResult  # noqa: E402
+from tfbench.store.store import Store, TrackingState  # noqa: E402
 
 CLIENTS = 4
-TIMED = 25  # runs a client, where the time is taken
-AFTER_FAILURE_SECONDS = 0.5  # in which a client would measure its next run
-MIDDLE = 0.4  # of the runs are done when something is killed
-KINDS = {  # of requests, by the end of their path
-    "runs/create": "create the run",
-    "runs/search": "look for the run",
-    "runs/get": "look for the run",
-    "runs/update": "end the run",
-    "runs/log-batch": "values, parameters, tags",
-    "artifacts": "files",
+TIMED = 50  # runs a client, where the time is taken
+MIDDLE = 0.4  # of the runs are there when something is killed
+LONG_EPOCHS = 150  # of one run: more values than MLflow takes in one call
+EXITS = {
+    7: RunExit(status="FAILED", reason="planted"),
+    11: RunExit(status="KILLED", reason="planted, too"),
 }
 
 
-def track_all(root: Path, uri: str, experiment: str) -> None:
-    """Is a client.
-
-    Tracks the runs of a store one after another, and prints what became of each, a line a run.
-    """
-    from requests import Session
-
-    store = Store(root)
-    spent = collections.Counter[str]()
-    send = Session.send
-
-    def timed_send(session: Session, request: Any, **options: Any) -> Any:
-        began = time.perf_counter()
-        try:
-            return send(session, request, **options)
-        finally:
-            path = request.url.partition("?")[0]
-            kind = next((name for end, name in KINDS.items() if path.endswith(end)), "")
-            spent[kind or ("files" if "/mlflow-artifacts/" in path else "the experiment")] += (
-                time.perf_counter() - began
+def build_run(index: int) -> RunResult:
+    """Builds a run of a few epochs, each value its own; some failed, some were killed."""
+    plain = build_sized_result(index)
+    epochs = []
+    for number in range(1, 1 + (LONG_EPOCHS if index == 3 else 3)):
+        epochs.append(
+            build_epoch(
+                epoch=number,
+                samples_per_second=1000.0 + index + number / 1000,
+                loss=1.0 / (index + number),
+                val_accuracy=index / 1e4 + number / 1e6,
+                finished_at=1_700_000_010.0 + index + number,
             )
-
-    Session.send = timed_send  # type: ignore[method-assign]
-    tracker = MlflowTracker(uri, experiment, store)
-    tracker.prepare()
-    for run_id in store.run_ids():
-        spent.clear()
-        began = time.perf_counter()
-        problem = track_one(store, run_id, tracker)
-        seconds = time.perf_counter() - began
-        print(json.dumps({"seconds": seconds, "problem": problem, "spent": spent}), flush=True)
-        if problem:
-            time.sleep(AFTER_FAILURE_SECONDS)
-
-
-def track_one(store: Store, run_id: str, tracker: MlflowTracker) -> str:
-    """Tracks a run as it is tracked while it is measured.
-
-    Returns what went wrong at its end, "" if nothing did.
-    """
-    replay = Replay()
-    is_tracked = True
-    for record in read_records(store.journal_path(run_id)):
-        replay.apply(record)
-        if record["kind"] in ("ready", "epoch") and is_tracked:
-            try:
-                tracker.update(replay.result(), None)
-            except TrackingError:  # it is left alone until the run is over
-                is_tracked = False
-    try:
-        tracker.project(run_id)
-    except TrackingError as error:
-        return str(error)
-    return ""
-
-
-class Client:
-    """A process that tracks the runs of a store."""
-
-    def __init__(self, store: Store, uri: str, experiment: str) -> None:
-        self._output = store.root / "client.txt"
-        with self._output.open("wb") as output, (store.root / "client.err").open("wb") as errors:
-            command = [sys.executable, __file__, "--client", str(store.root), uri, experiment]
-            self._process = subprocess.Popen(
-                command, stdout=output, stderr=errors, env=environment()
-            )
-
-    @property
-    def runs(self) -> list[dict[str, Any]]:
-        """What became of the runs so far."""
-        return [
-            json.loads(line)
-            for line in self._output.read_text().splitlines(keepends=True)
-            if line[-1] == "\n"
-        ]
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended."""
-        return self._process.poll() is not None
-
-    def kill(self) -> None:
-        """Kills it."""
-        self._process.kill()
-        self._process.wait()
-
-    def wait(self) -> None:
-        """Waits for its end."""
-        if self._process.wait() not in (0, -signal.SIGKILL):
-            raise SystemExit(self._output.with_suffix(".err").read_text())
-
-
-def environment() -> dict[str, str]:
-    """Returns the variables of a child that imports this checkout."""
-    return os.environ | {"PYTHONPATH": str(ROOT), "MLFLOW_DISABLE_TELEMETRY": "true"}
-
-
-@contextlib.contextmanager
-def clients(stores: Sequence[Store], uri: str, experiment: str) -> Iterator[list[Client]]:
-    """Starts a client for each store, and waits for all of them."""
-    started = [Client(store, uri, experiment) for store in stores]
-    try:
-        yield started
-        for client in started:
-            client.wait()
-    finally:
-        for client in started:
-            client.kill()
-
-
-def time_clients(folder: Path, uri: str, num_clients: int) -> str:
-    """Returns a row of the table of times: seconds a run, and of what."""
-    name = f"timed-{num_clients}"
-    with clients(
-        build_stores(folder, uri, name, TIMED * num_clients, num_clients), uri, name
-    ) as started:
-        pass
-    runs = [
-        run for client in started for run in client.runs[1:]
-    ]  # the first one makes the experiment
-    assert not any(run["problem"] for run in runs), runs
-    seconds = [run["seconds"] for run in runs]
-    spent = collections.Counter[str]()
-    for run in runs:
-        spent.update(run["spent"])
-    spent["plots, figures, notes: here"] = sum(seconds) - spent.total()
-    parts = ", ".join(f"{kind} {part / sum(seconds):.0%}" for kind, part in spent.most_common(5))
-    return (
-        f"| {num_clients} | {len(runs)} | **{statistics.median(seconds):.3f} s** |"
-        f" {statistics.mean(seconds):.3f} s | {num_clients * len(runs) / sum(seconds):.1f} |"
-        f" {parts} |"
-    )
-
-
-def survive(
-    folder: Path, uri: str, num_runs: int, kill: str, killed: "MlflowServer | Postgres"
-) -> Iterator[str]:
-    """Has four clients track a sweep, kills what is to be killed in the middle, and recovers.
-
-    Yields what was seen.
-    """
-    name = f"kill-{kill}"
-    stores = build_stores(folder, uri, name, num_runs, CLIENTS)
-    began = time.perf_counter()
-    with clients(stores, uri, name) as started:
-        while sum(len(client.runs) for client in started) < MIDDLE * num_runs:
-            if all(client.is_over for client in started):
-                raise SystemExit("the clients are done before anything was killed: more --runs")
-            time.sleep(0.05)
-        killed.kill()
-        time.sleep(2)
-        killed.start()
-        started[-1].kill()
-    seconds = time.perf_counter() - began
-    done = [run for client in started for run in client.runs]
-    failed = sum(bool(run["problem"]) for run in done)
-    yield (
-        f"{len(done)} of {num_runs} runs by {CLIENTS} clients in {seconds:.0f} s; {failed} of them"
-        f" met a dead {kill}"
-    )
-    began = time.perf_counter()
-    outcomes = recover(stores, uri)
-    yield (
-        f"`tfbench recover`, {CLIENTS} at once: {dict(outcomes)} in"
-        f" {time.perf_counter() - began:.0f} s"
-    )
-    again = recover(stores, uri)
-    yield f"`tfbench recover` again: {dict(again) or 'nothing to recover'}"
-
-
-def recover(stores: Sequence[Store], uri: str) -> "collections.Counter[str]":
-    """Runs `tfbench recover` on all stores at once; returns how often which outcome was told."""
-    command = [
-        sys.executable,
-        "-m",
-        "tfbench",
-        "recover",
-        "--tracking-uri",
-        uri,
-        "--format",
-        "json",
-        "--store",
-    ]
-    started = [
-        subprocess.Popen(
-            [*command, str(store.root)], stdout=subprocess.PIPE, env=environment(), cwd=ROOT
         )
-        for store in stores
-    ]
-    outputs = [process.communicate()[0] for process in started]
-    runs = [run for output in outputs for run in json.loads(output)["runs"]]
-    for run in runs:
-        if run["status"] != "recovered":
-            click.echo(f"{run['run_id']}: {run['outcome']}: {run['message']}", err=True)
-    return collections.Counter(run["status"] for run in runs)
+    ended_at = epochs[-1].finished_at + 3.0
+    exit_ = EXITS.get(index % 50, plain.exit)
+    return dataclasses.replace(plain, epochs=tuple(epochs), exit=exit_, ended_at=ended_at)
+
+
+def build_stores(folder: Path, uri: str, name: str, num_runs: int, num_clients: int) -> list[Store]:
+    """Writes the journals of runs into a store a client, none of them tracked yet."""
+    stores = [Store(folder / f"{name}-{client}") for client in range(num_clients)]
+    for index in range(num_runs):
+        store = stores[index % num_clients]
+        result = build_run(index)
+        write_journal(store, result)
+        store.write_state(result.request.run_id, TrackingState(tracking_uri=uri, experiment=name))
+    return stores
+
+
+def start_clients(stores: Sequence[Store]) -> list["subprocess.Popen[bytes]"]:
+    """Starts to bring the runs of all stores to the server."""
+    command = [sys.executable, "-m", "tfbench", "recover", "--format", "json", "--store"]
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "MLFLOW_DISABLE_TELEMETRY": "true"}
+    clients = []
+    for store in stores:
+        words = [*command, str(store.root)]
+        clients.append(subprocess.Popen(words, stdout=subprocess.PIPE, env=variables, cwd=ROOT))
+    return clients
+
+
+def wait_for(clients: Sequence["subprocess.Popen[bytes]"]) -> "collections.Counter[str]":
+    """Waits for the end of clients; returns how many runs had which outcome, where they told."""
+    outcomes = collections.Counter[str]()
+    for client in clients:
+        text, _ = client.communicate()
+        outcomes.update(run["status"] for run in (json.loads(text)["runs"] if text else ()))
+    return outcomes
+
+
+def time_clients(folder: Path, uri: str, num_clients: int) -> None:
+    """Prints a row of the table of times."""
+    num_runs = TIMED * num_clients
+    stores = build_stores(folder, uri, f"timed-{num_clients}", num_runs, num_clients)
+    began = time.perf_counter()
+    outcomes = wait_for(start_clients(stores))
+    seconds = time.perf_counter() - began
+    assert outcomes == {"recovered": num_runs}, outcomes
+    print_row(num_clients, num_runs, f"{seconds:.1f} s", f"**{num_runs / seconds:.1f}**")
+
+
+def count_tracked(stores: Sequence[Store]) -> int:
+    """Returns how many runs were sent whole."""
+    num_tracked = 0
+    for store in stores:
+        for run_id in store.run_ids():
+            state = store.read_state(run_id)
+            num_tracked += bool(state and state.projected_bytes)
+    return num_tracked
+
+
+def survive(folder: Path, uri: str, num_runs: int, killed: MlflowServer | Postgres) -> list[Store]:
+    """Kills something while four clients track a sweep, recovers, and prints what was seen."""
+    stores = build_stores(folder, uri, f"kill-{type(killed).__name__}", num_runs, CLIENTS)
+    clients = start_clients(stores)
+    while count_tracked(stores) < MIDDLE * num_runs:
+        if all(client.poll() is not None for client in clients):
+            raise SystemExit("the clients are done before anything was killed: more --runs")
+        time.sleep(0.05)
+    killed.close(signal.SIGKILL)
+    time.sleep(2)
+    killed.start()
+    clients[-1].kill()
+    outcomes = dict(wait_for(clients))
+    click.echo(f"- {CLIENTS} clients, of which one was killed: {outcomes} of {num_runs} runs")
+    for _ in range(2):
+        outcomes = dict(wait_for(start_clients(stores)))
+        click.echo(f"- `tfbench recover`, {CLIENTS} at once: {outcomes or 'nothing to recover'}")
+    return stores
+
+
+def verify(server: MlflowServer, experiment: str, stores: Sequence[Store]) -> None:
+    """Reads a sweep back from a server; prints what was found, and what is not as it should be."""
+    expected = {run_id: store for store in stores for run_id in store.run_ids()}
+    found = collections.Counter[str]()
+    faults = []
+    for run in search_runs(server, experiment):
+        run_id = run.data.tags["tfbench.run_id"]
+        found[run_id] += 1
+        try:
+            require_tracked(server, run, build_run(int(run_id, 16)), expected[run_id])
+        except AssertionError as error:
+            faults.append(f"run {run_id}: {error}")
+    for run_id in expected:
+        if found[run_id] != 1:
+            faults.append(f"run {run_id}: {found[run_id]} times")
+    click.echo(f"- read back: {found.total():,} runs")
+    click.echo("\n  - ".join([f"- **{len(faults)} faults**", *faults[:20]]))
 
 
 @click.command()
@@ -273,14 +175,8 @@ def recover(stores: Sequence[Store], uri: str) -> "collections.Counter[str]":
     help="What is killed in the middle; a sweep each.",
 )
 @click.option("--workers", default=2, show_default=True, help="Processes of the MLflow server.")
-@click.option("--client", "client", nargs=3, hidden=True)
-def main(
-    num_runs: int, kills: tuple[str, ...], workers: int, client: tuple[str, str, str] | None
-) -> None:
+def main(num_runs: int, kills: tuple[str, ...], workers: int) -> None:
     """Prints a table of times, and what was lost."""
-    if client:
-        track_all(Path(client[0]), *client[1:])
-        return
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)  # PostgreSQL's user goes through
@@ -290,20 +186,14 @@ def main(
         server = MlflowServer(folder, postgres.uri, workers=workers)
         stack.callback(server.close)
         server.start()
-        click.echo(
-            "| clients | runs | median of a run | mean | runs/s | of that |\n| --- | --- | --- |"
-            " --- | --- | --- |"
-        )
+        print_head("clients", "runs", "time, start included", "runs/s")
         for num_clients in (1, CLIENTS):
-            click.echo(time_clients(folder, server.uri, num_clients))
+            time_clients(folder, server.uri, num_clients)
         for kill in kills:
             click.echo(f"\nkill -9 of {kill}:\n")
-            for line in survive(
-                folder, server.uri, num_runs, kill, server if kill == "server" else postgres
-            ):
-                click.echo(f"- {line}")
-            for line in verify(folder, server, postgres.uri, f"kill-{kill}", num_runs):
-                click.echo(f"- {line}")
+            killed = server if kill == "server" else postgres
+            stores = survive(folder, server.uri, num_runs, killed)
+            verify(server, f"kill-{type(killed).__name__}", stores)
     click.echo(f"\n{describe_machine()}")
 
 

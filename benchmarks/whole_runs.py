@@ -12,29 +12,23 @@ for a user; which of them is first takes turns. The speed of a run is that of it
 first.
 """
 
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import click
-from footer import describe_machine
-from overhead import bootstrap_median
+from harness import bootstrap_median, describe_machine, run_program, run_tfbench, take_pairs
 
 BATCH_SIZE = 64  # of the network that is measured if none is named
 PLAIN = "import sys; import overhead; overhead.fit_own(sys.argv[1], int(sys.argv[2]), {})"
 
 
 def environment() -> dict[str, str]:
-    """Returns this process's, with compiled Python files read and TensorFlow silent."""
-    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    """Returns variables with which modules beside this one are found, and TensorFlow is silent."""
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    variables["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    return variables
+    return {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def seconds_per_epoch(ends: list[float]) -> float:
@@ -42,51 +36,37 @@ def seconds_per_epoch(ends: list[float]) -> float:
     return (ends[-1] - ends[0]) / (len(ends) - 1)
 
 
-def time_plain(network: str, epochs: int, feed: str) -> float:
-    """Returns the seconds of an epoch of plain `fit`."""
-    code = PLAIN.format(f"has_batches={feed == 'pipeline'}")
-    command = [sys.executable, "-c", code, network, str(epochs)]
-    done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
-    ends = [float(line) for line in done.stdout.splitlines()]
-    return seconds_per_epoch(ends)
-
-
-def time_tfbench(network: str, epochs: int, feed: str, batch_size: int) -> float:
-    """Returns the seconds of an epoch under `tfbench run`."""
-    with tempfile.TemporaryDirectory() as store:
-        command = [sys.executable, "-m", "tfbench", "run", network, "--store", store]
-        command += ["--epochs", str(epochs), "--global-batch-size", str(batch_size)]
-        command += ["--no-mlflow", "--set", "measurement.checks=false"]
-        command += ["--set", f"training.feed={feed}"]
-        subprocess.run(command, env=environment(), stdout=subprocess.DEVNULL, check=True)
-        (journal,) = Path(store, "journals").glob("*.jsonl")
-        records = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
-    ends = [record["epoch"]["elapsed_seconds"] for record in records if record["kind"] == "epoch"]
-    return seconds_per_epoch(ends)
-
-
 @click.command(help=__doc__)
 @click.option("--network", default="benchmarks/own_pipeline.py:build_model", metavar="FILE:NAME")
 @click.option("--batch-size", default=BATCH_SIZE, help="Of the network's own batches.")
 @click.option("--epochs", type=click.IntRange(3), default=10, help="Of each run.")
 @click.option("--feed", type=click.Choice(["fit", "pipeline"]), default="fit", show_default=True)
-@click.option("--pairs", default=10, help="Of runs.")
-def main(network: str, batch_size: int, epochs: int, feed: str, pairs: int) -> None:
+@click.option("--pairs", "num_pairs", default=10, help="Of runs.")
+def main(network: str, batch_size: int, epochs: int, feed: str, num_pairs: int) -> None:
     """Times pairs of runs, and prints each of them and their median."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # both read compiled files of Python
+
+    def time_plain() -> float:
+        code = PLAIN.format(f"has_batches={feed == 'pipeline'}")
+        printed = run_program([sys.executable, "-c", code, network, str(epochs)], **environment())
+        return seconds_per_epoch([float(line) for line in printed.splitlines()])
+
+    def time_tfbench() -> float:
+        sizes = ("--epochs", epochs, "--global-batch-size", batch_size)
+        settings = ("--set", "measurement.checks=false", "--set", f"training.feed={feed}")
+        with tempfile.TemporaryDirectory() as store:
+            words = ("run", network, "--store", store, *sizes, "--no-mlflow", *settings)
+            document = run_tfbench(*words, **environment())
+        return seconds_per_epoch([epoch["elapsed_seconds"] for epoch in document["epochs"]])
+
     speeds = []
-    for number in range(pairs):
-        if number % 2:
-            measured = time_tfbench(network, epochs, feed, batch_size)
-            plain = time_plain(network, epochs, feed)
-        else:
-            plain = time_plain(network, epochs, feed)
-            measured = time_tfbench(network, epochs, feed, batch_size)
+    for plain, measured in take_pairs(time_plain, time_tfbench, num_pairs):
         speeds.append(plain / measured)
         click.echo(f"fit {plain:.3f} s an epoch, tfbench {measured:.3f}: speed {speeds[-1]:.3f}")
     low, high = bootstrap_median(speeds)
     median = statistics.median(speeds)
-    click.echo(f"median speed {median:.3f} of plain fit's [{low:.3f}, {high:.3f}], {pairs} pairs")
-    click.echo(describe_machine())
+    found = f"median speed {median:.3f} of plain fit's [{low:.3f}, {high:.3f}], {num_pairs} pairs"
+    click.echo(f"{found}\n{describe_machine()}")
 
 
 if __name__ == "__main__":

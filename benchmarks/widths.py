@@ -15,7 +15,7 @@ import tempfile
 from typing import NamedTuple
 
 import click
-from footer import describe_machine
+from harness import describe_machine
 
 import tfbench
 from tfbench.comparisons.blocks import Runs

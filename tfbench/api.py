@@ -161,9 +161,9 @@ def sweep(
         recipe: A recipe's name, or the path of its file.
         vary: Dotted key to values: `{"training.global_batch_size": [32, 512]}`; None: as in the
             recipe's [sweep].
-        setups: "mirrored cpu:0,cpu:1", "default cpu:0 backend=jax"; the first is the baseline;
-            none: the recipe's own strategy and devices, if it names any, else processor and GPUs of
-            this machine.
+        setups: "mirrored cpu:0,cpu:1", "default cpu:0 backend=jax"; the first is the baseline, and
+            one that is named twice is compared with itself; none: the recipe's own strategy and
+            devices, if it names any, else processor and GPUs of this machine.
         rounds: In each of which every configuration is run once, the setups taking turns: how many,
             or the fewest and the most, between which rounds are added where it is undecided which
             setup is faster.
@@ -204,8 +204,7 @@ def sweep(
         [parse_setup(text) for text in setups],
         [make_variation(key, values, origin="vary") for key, values in (vary or {}).items()],
         rounds=check_rounds(*numbers, "rounds"),
-        run_timeout_seconds=limits.timeout_seconds,
-        memory_limit_bytes=limits.memory_bytes,
+        limits=limits,
         time_budget_seconds=time_budget_seconds,
     )
     maker = open_maker(Store(Path(store)), track, tracking_uri, experiment)
@@ -284,8 +283,13 @@ def compare(
         comparison = compare_sweep(kept, record, baseline=baseline, settings=settings)
     else:
         comparison = compare_stored(
-            kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal
-        ).with_settings(settings)
+            kept,
+            run_ids,
+            recipe=recipe,
+            baseline=baseline,
+            allows_unequal=allows_unequal,
+            settings=settings,
+        )
     if not comparison.rows and not comparison.unreadable:
         raise UnknownNameError(
             f"store {kept.root}: no runs to compare. `{kept.command('sweep', 'RECIPE')}` makes some"

@@ -139,10 +139,9 @@ METRICS: dict[str, Metric] = {
     "other_busy_cores": Metric(
         "cores", _LOWER, "processor cores that other processes kept busy during the training"
     ),
-    # Energy, where it can be read: of GPUs, processor packages and their memory, and of nothing
-    # else of the machine
+    # Energy of the GPUs in use, and of nothing else of the machine
     "energy_joules": Metric(
-        "J", _LOWER, "of what can be read, from the end of the warm-up to that of the training"
+        "J", _LOWER, "of the GPUs in use, from the end of the warm-up to that of the training"
     ),
     "samples_per_joule": Metric("samples/J", _HIGHER, "samples of the steady part / energy_joules"),
     "mean_watts": Metric("W", _NEITHER, "energy_joules / time between the two readings"),

@@ -1,10 +1,7 @@
 """A network that naps in every step, or whose pipeline naps for every batch.
 
-How long each nap takes is known.
-
-Each nap writes its own start and end to a file, on the clock that tfbench reads: the truth that
-reports are held against. A nap may take longer for a larger batch, and be another one under the
-strategy one_device than under default.
+How long each nap takes is known: each writes its own start and end to a file, on the clock that
+tfbench reads. That is the truth that reports are held against.
 """
 
 import os
@@ -21,9 +18,6 @@ def build_model(
     *,
     log: str = "",
     nap_seconds: float = 0.0,
-    nap_per_sample: float = 0.0,
-    one_device_nap_seconds: float | None = None,
-    one_device_nap_per_sample: float = 0.0,
     backward_nap_seconds: float = 0.0,
     input_log: str = "",
     input_nap_seconds: float = 0.0,
@@ -34,13 +28,8 @@ def build_model(
 
     Args:
         spec: Of the data.
-        log: File that naps of steps write themselves to; where they depend on the batch, a file for
-            each of its sizes and for either strategy: LOG-default-64. Without it no step naps.
-        nap_seconds: How long one takes in any case.
-        nap_per_sample: And for each sample that a replica gets.
-        one_device_nap_seconds: Instead of `nap_seconds` under the strategy one_device, where
-            `one_device_nap_per_sample` is instead of `nap_per_sample`.
-        one_device_nap_per_sample: See there.
+        log: File that naps of steps write themselves to; without it no step naps.
+        nap_seconds: How long one takes.
         backward_nap_seconds: How long a layer's gradient naps, instead of the step; it writes
             itself to `log`.
         input_log: File that naps of the pipeline write themselves to.
@@ -56,13 +45,7 @@ def build_model(
         """Returns what it is given, later."""
 
         def call(self, inputs: Any) -> Any:
-            if not nap_per_sample:
-                zero = tf.numpy_function(_nap, [nap_seconds, log], tf.float32)
-            else:
-                size = tf.shape(inputs)[0]
-                zero = tf.numpy_function(
-                    _nap_by_batch, [nap_seconds, nap_per_sample, size, log], tf.float32
-                )
+            zero = tf.numpy_function(_nap, [nap_seconds, log], tf.float32)
             zero.set_shape([])
             return inputs + tf.stop_gradient(zero)
 
@@ -84,12 +67,6 @@ def build_model(
 
             return slow(inputs)
 
-    if nap_per_sample:
-        is_one_device = isinstance(tf.distribute.get_strategy(), tf.distribute.OneDeviceStrategy)
-        log += "-one_device" if is_one_device else "-default"
-        if is_one_device and one_device_nap_seconds is not None:
-            nap_seconds = one_device_nap_seconds
-            nap_per_sample = one_device_nap_per_sample
     if input_nap_seconds:
         _slow_input_down(input_nap_seconds, input_log)
     layers = [keras.Input(spec.input_shape), keras.layers.Flatten()]
@@ -100,9 +77,9 @@ def build_model(
     return keras.Sequential([*layers, keras.layers.Dense(16), keras.layers.Dense(spec.num_classes)])
 
 
-def read_naps(path: str) -> list[tuple[float, float]]:
+def read_naps(log: Path) -> list[tuple[float, float]]:
     """Returns start and end of each nap, in the order in which they ended."""
-    return list(PAIR.iter_unpack(Path(path).read_bytes()))
+    return list(PAIR.iter_unpack(log.read_bytes()))
 
 
 def _nap(seconds: Any, log: bytes) -> Any:
@@ -114,10 +91,6 @@ def _nap(seconds: Any, log: bytes) -> Any:
     os.write(file, PAIR.pack(start, time.perf_counter()))
     os.close(file)
     return np.float32(0)
-
-
-def _nap_by_batch(seconds: Any, seconds_per_sample: Any, size: Any, log: bytes) -> Any:
-    return _nap(seconds + seconds_per_sample * size, log + f"-{size}".encode())
 
 
 def _slow_input_down(seconds: float, log: str) -> None:

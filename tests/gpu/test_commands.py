@@ -11,32 +11,16 @@ from gpu_machine import ON_BACKEND, SETUP, run, show
 
 pytestmark = pytest.mark.gpu
 
-SMALL = (
-    "mnist_hidden100_mlp",
-    "--data",
-    "synthetic",
-    "--set",
-    "measurement.checks=false",
-    *ON_BACKEND,
+SWEEP = (
+    "sweep mnist_hidden100_mlp --data synthetic --set measurement.checks=false --repeats 1"
+    " --seconds 0.5 --vary training.global_batch_size=128,4096 --format json"
 )
 SETUPS = ("default cpu:0", SETUP)
 
 
 def test_a_sweep_holds_the_gpu_against_the_processor(tmp_path: Path) -> None:
-    done = run(
-        *(
-            "sweep",
-            *SMALL,
-            "--vary",
-            "training.global_batch_size=128,4096",
-            "--repeats",
-            "1",
-            "--seconds",
-            "0.5",
-        ),
-        *("--setup", SETUPS[0], "--setup", SETUPS[1], "--format", "json"),
-        cwd=tmp_path,
-    )
+    setups = ("--setup", SETUPS[0], "--setup", SETUPS[1])
+    done = run(*SWEEP.split(), *setups, *ON_BACKEND, cwd=tmp_path)
     assert done.exit_code == 0, done.stderr[-4000:]
     document = done.document
     show("sweep", *run("compare", "--sweep", "@last", cwd=tmp_path).stdout.splitlines())

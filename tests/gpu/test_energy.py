@@ -18,13 +18,14 @@ def test_the_energy_of_a_run_is_that_of_its_gpu_and_lies_below_its_power_limit(
 
     Its mean watts must be some, and no more than its limit allows.
     """
-    options = ("--data", "synthetic", "--devices", DEVICE, "--seconds", "30", *ON_BACKEND)
-    document = run_json("run", "mnist_cnn", *options, cwd=tmp_path)
+    words = f"run mnist_cnn --data synthetic --devices {DEVICE} --seconds 30"
+    document = run_json(*words.split(), *ON_BACKEND, cwd=tmp_path)
     energy = document["energy"]
     summary = document["summary"]
-    if not any(source["part"] == "gpu" for source in energy["sources"]):
+    addresses = {source["name"] for source in energy["sources"] if source["part"] == "gpu"}
+    if not addresses:
         pytest.skip(f"the driver counts no energy of this GPU: {energy['problems']}")
-    (address,) = {source["name"] for source in energy["sources"] if source["part"] == "gpu"}
+    (address,) = addresses
     (gpu,) = (one for one in gpus.read_gpus() if one.bus_id == address)
     show("energy of a training of 30 s", gpu, summary, energy, *document["warnings"])
     assert energy["seconds"] == pytest.approx(summary["steady_seconds"], rel=0.05)

@@ -44,11 +44,9 @@ def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) 
     facts = run_json("devices", cwd=tmp_path)
     show("tfbench devices", *text.stdout.splitlines(), f"problem: {facts['problem']}")
     assert facts["problem"] is None, "the driver names a GPU that a backend does not see"
-    assert len(facts["gpus"]) == count_gpus()
-    for one in facts["backends"]:
-        if one["name"] == NAME:
-            assert one["cuda"], f"this {TITLE} was built without CUDA"
-            assert len(one["gpus"]) == count_gpus(), one["problem"]
+    (backend,) = (one for one in facts["backends"] if one["name"] == NAME)
+    assert backend["cuda"], f"this {TITLE} was built without CUDA"
+    assert len(facts["gpus"]) == len(backend["gpus"]) == count_gpus(), backend["problem"]
     known = {gpu.bus_id: gpu for gpu in gpus.read_gpus()}
     for number, found in enumerate(facts["gpus"]):
         gpu = known[found["bus_id"]]
@@ -60,9 +58,7 @@ def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_weights_and_the_step_s_products_are_on_the_device_that_was_named(strategy: str) -> None:
     found = probe("place", device=DEVICE, strategy=strategy)
-    show(
-        f"placement of {strategy} {DEVICE}", *(f"{name}: {value}" for name, value in found.items())
-    )
+    show(f"placement of {strategy} {DEVICE}", *found.items())
     assert found["weights"] == [FULL_NAME]
     assert found["products"] and all(one.endswith(f" on {FULL_NAME}") for one in found["products"])
     assert found["devices"] == [DEVICE]
@@ -78,14 +74,15 @@ def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(
     tmp_path: Path, compiler: str
 ) -> None:
     """The run itself fails where a step, or what gathers its samples, is placed elsewhere."""
-    small = ("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", *ON_BACKEND)
-    small = (*small, "--devices", DEVICE)
-    lying = ("data_on_device=true", "steps_per_execution=100", f"compiler={compiler}")
-    changes = [part for setting in lying for part in ("--set", f"training.{setting}")]
-    usual = run_json(*small, cwd=tmp_path)
-    resident = run_json(*small, *changes, cwd=tmp_path)
-    speeds = [f"{one['summary']['samples_per_second']:,.0f} samples/s" for one in (usual, resident)]
-    show(f"batches from the host, and samples on {DEVICE}, compiler {compiler}", *speeds)
+    small = f"run mnist_hidden100_mlp --data synthetic --epochs 1 --devices {DEVICE}"
+    changes = (
+        "--set training.data_on_device=true --set training.steps_per_execution=100 --set"
+        f" training.compiler={compiler}"
+    )
+    usual = run_json(*small.split(), *ON_BACKEND, cwd=tmp_path)
+    resident = run_json(*small.split(), *changes.split(), *ON_BACKEND, cwd=tmp_path)
+    title = f"batches from the host, and samples on {DEVICE}, compiler {compiler}"
+    show(title, usual["summary"], resident["summary"])
     assert resident["devices"] == [DEVICE]
     assert resident["epochs"][0]["loss"] == pytest.approx(usual["epochs"][0]["loss"], rel=1e-3)
 
@@ -94,14 +91,14 @@ def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(
 @pytest.mark.gpu(2)
 def test_mirrored_places_weights_on_every_gpu() -> None:
     found = probe("place", device="gpu", strategy="mirrored")
-    show("placement of mirrored gpu", *(f"{name}: {value}" for name, value in found.items()))
+    show("placement of mirrored gpu", *found.items())
     assert len(found["weights"]) == len(found["devices"]) == len(found["addresses"]) == count_gpus()
     assert {one.rpartition(" on ")[2] for one in found["products"]} == set(found["weights"])
 
 
 def test_an_absent_gpu_is_rejected_with_those_that_there_are(tmp_path: Path) -> None:
-    options = ("--data", "synthetic", "--steps", "1", *ON_BACKEND, "--devices", "gpu:99")
-    done = run("run", "mnist_hidden100_mlp", *options, cwd=tmp_path)
+    words = "run mnist_hidden100_mlp --data synthetic --steps 1 --devices gpu:99"
+    done = run(*words.split(), *ON_BACKEND, cwd=tmp_path)
     show("absent", done.stderr.strip().splitlines()[-1])
     assert done.exit_code == 2
     if REHEARSAL:
@@ -110,6 +107,4 @@ def test_an_absent_gpu_is_rejected_with_those_that_there_are(tmp_path: Path) -> 
         there = ", ".join(["cpu:0", *(f"gpu:{number}" for number in range(count_gpus()))])
         told = f"{TITLE} sees: {there}" if NAME == "tensorflow" else f"This machine has: {there}"
     assert f"gpu:99: not found. {told}" in done.stderr.replace("\n", " ")
-    assert not (tmp_path / "mlruns" / "journals").exists() or not list(
-        (tmp_path / "mlruns/journals").glob("*.jsonl")
-    )
+    assert not list(tmp_path.glob("mlruns/journals/*.jsonl"))

@@ -5,6 +5,7 @@ out of what is imported.
 """
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,11 @@ MODULES = {
     for path in PACKAGE.rglob("*.py")
 }
 FRAMEWORKS = ("tensorflow", "keras", "tensorflow_datasets", "jax", "torch")
+
+
+@functools.cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def find_imports(path: Path, *, only_at_import: bool = False) -> Iterator[str]:
@@ -42,7 +48,7 @@ def find_imports(path: Path, *, only_at_import: bool = False) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
             yield from visit(child)
 
-    yield from visit(ast.parse(path.read_text(encoding="utf-8")))
+    yield from visit(parse(path))
 
 
 def importers_of(*packages: str, only_at_import: bool = False) -> set[str]:
@@ -123,7 +129,7 @@ STARTS = re.compile(
 
 def starts_programs(path: Path) -> bool:
     """Says whether a file starts programs, or imports in a way that may hide it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.Call) and STARTS.fullmatch(ast.unparse(node.func)):
             return True
         if isinstance(node, ast.ImportFrom) and node.module in (

@@ -20,17 +20,10 @@ def test_a_run_is_the_same_and_says_where_its_data_came_from(tmp_path: Path) -> 
     write_idx(tmp_path, IDX_FILES, samples, packed=True)
 
     def train() -> Any:
-        options = ("--data-dir", str(tmp_path), "--devices", "cpu:0", "--no-mlflow", *NO_CHECKS)
-        line = (
-            "run",
-            "mnist_hidden100_mlp",
-            *options,
-            "--epochs",
-            "1",
-            "--global-batch-size",
-            "6000",
-        )
-        return run_json(*line, cwd=tmp_path, TFBENCH_CACHE_DIR=str(tmp_path / "cache"))
+        line = ["run", "mnist_hidden100_mlp", "--devices", "cpu:0", "--no-mlflow", "--epochs", "1"]
+        data = ("--data-dir", str(tmp_path), "--global-batch-size", "6000")
+        cache = str(tmp_path / "cache")
+        return run_json(*line, *data, *NO_CHECKS, cwd=tmp_path, TFBENCH_CACHE_DIR=cache)
 
     runs = [train(), train()]
     assert [one["dataset"].pop("cache") for one in runs] == ["written", "read"]

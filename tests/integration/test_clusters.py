@@ -74,13 +74,8 @@ def ray(tmp_path: Path) -> Iterator[str]:
     before = {process.pid for process in psutil.process_iter()}
     start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--resources", '{"tfbench": 1}']
     start += ["--object-store-memory", "80000000", "--num-cpus", "1"]
-    head = [
-        "--head",
-        "--port",
-        address.partition(":")[2],
-        "--include-dashboard=false",
-        f"--temp-dir={temporary}",
-    ]
+    head = ["--head", f"--port={address.partition(':')[2]}", "--include-dashboard=false"]
+    head.append(f"--temp-dir={temporary}")
     try:
         for words in (head, [f"--address={address}"]):
             subprocess.run(
@@ -100,30 +95,10 @@ def ray(tmp_path: Path) -> Iterator[str]:
 def test_two_nodes_of_ray_make_a_task_each_and_the_journals_come_home(
     tmp_path: Path, ray: str
 ) -> None:
-    done = run(
-        *(
-            "sweep",
-            "mnist_mlp",
-            "--data",
-            "synthetic",
-            "--vary",
-            f"{KEY}=32,512",
-            "--repeats",
-            "2",
-            "--no-mlflow",
-        ),
-        *(
-            "--setup",
-            "default cpu:0",
-            "--setup",
-            "default cpu:0 intra_op_threads=1",
-            "--set",
-            "measurement.steps=5",
-        ),
-        *(*NO_CHECKS, "--ray", ray, "--format", "json"),
-        cwd=tmp_path,
-        RAY_USAGE_STATS_ENABLED="0",
-    )
+    line = f"sweep mnist_mlp --data synthetic --vary {KEY}=32,512 --repeats 2 --no-mlflow".split()
+    setups = ("--setup", "default cpu:0", "--setup", "default cpu:0 intra_op_threads=1")
+    options = (*NO_CHECKS, "--set", "measurement.steps=5", "--ray", ray, "--format", "json")
+    done = run(*line, *setups, *options, cwd=tmp_path, RAY_USAGE_STATS_ENABLED="0")
     assert (done.exit_code, done.document["num_left"]) == (0, 0), done.stderr
     assert speeds_of(done.document) == {32: [True, True], 512: [True, True]}
     store = Store(tmp_path / "mlruns")

@@ -7,15 +7,18 @@ from runs import NO_CHECKS, run_json, tracked_runs
 
 def test_a_network_trains_on_two_replicas_and_is_tracked(tmp_path: Path) -> None:
     document = run_json(
-        *("run", "sine_lstm", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1"),
-        *(
+        *[
+            "run",
+            "sine_lstm",
             "--epochs",
             "10",
-            "--set",
-            "training.precision=mixed_bfloat16",
-            "--set",
-            "training.steps_per_execution=4",
-        ),
+            "--strategy",
+            "mirrored",
+            "--devices",
+            "cpu:0,cpu:1",
+        ],
+        *("--set", "training.precision=mixed_bfloat16"),
+        *("--set", "training.steps_per_execution=4"),
         *NO_CHECKS,
         cwd=tmp_path,
         is_first=True,

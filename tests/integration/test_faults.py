@@ -27,6 +27,7 @@ from builders import build_request
 from journals import build_sized_result, make_database, write_journal
 from runs import DEADLINE_SECONDS, Command, printed_epochs, run, wait_until
 from tfbench.machine.children import FORKS_MODULE
+from tfbench.machine.usage import list_workers
 from tfbench.store.store import Store
 
 MARK = "TEST_OF_FAULTS"  # in the environment of a command and of all that it starts
@@ -138,13 +139,10 @@ class Victim(Command):
         """
 
         def find() -> psutil.Process | None:
+            measuring = {worker.pid for worker in list_workers()}
             for child in psutil.Process(self.process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    if (
-                        "tfbench.measure" in child.cmdline()
-                        and child.status() != psutil.STATUS_ZOMBIE
-                    ):
-                        return child
+                if child.pid in measuring:
+                    return child
             return None
 
         found = wait_until(lambda: self.has_ended or find(), "a worker")

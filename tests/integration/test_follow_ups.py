@@ -28,67 +28,39 @@ from tfbench.store.store import Store
 from tfbench.tracking import server
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
-STORE = ("--store", "my store")
-TWO_CPUS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
-BETWEEN = ("--between", "default cpu:0", "mirrored cpu:0,cpu:1")
-LARGER = ("--set", "model.hidden_units=[400,400]")
-QUICKLY = ("--data", "synthetic", "--seconds", "0.5", "--repeats", "2")
-# Exit codes and arguments: a name and a value that a shell would break, options without which it
+TWO_CPUS = "--setup 'default cpu:0' --setup 'mirrored cpu:0,cpu:1'"
+BETWEEN = "--between 'default cpu:0' 'mirrored cpu:0,cpu:1'"
+LARGER = "--set model.hidden_units=[400,400]"
+QUICKLY = "--data synthetic --seconds 0.5 --repeats 2"
+BATCH = "--vary training.global_batch_size"
+# Exit codes and commands: a name and a value that a shell would break, options without which it
 # would not be the same.
 SESSION = (
-    (0, "runs", *STORE),
-    (2, "compare", "--sweep", "@last", *STORE),
-    (0, "run", "my net.toml", "--data", "synthetic", "--no-mlflow", *STORE),
-    (0, "run", "mnist_mlp", "--data", "synthetic", "--checkpoint-every", "1", *LARGER, *STORE),
-    (0, "run", "mnist_mlp", "--data", "synthetic", "--fast", *STORE),
-    (0, "sweep", "--quick", "--repeats", "1", *LARGER, *STORE),
-    (
-        0,
-        "sweep",
-        "mnist_mlp",
-        *QUICKLY,
-        *TWO_CPUS,
-        "--vary",
-        "training.global_batch_size=32,64",
-        "--no-mlflow",
-        *STORE,
-    ),
-    (
-        0,
-        "sweep",
-        "my net.toml",
-        *QUICKLY,
-        *TWO_CPUS,
-        "--vary",
-        "training.global_batch_size=8",
-        *STORE,
-    ),
-    (0, "sweep", "mnist_mlp", *QUICKLY, "--setup", "default cpu:0", "--dry-run", *STORE),
-    (
-        0,
-        "crossover",
-        "mnist_mlp",
-        *QUICKLY,
-        "--vary",
-        "training.global_batch_size=16..18",
-        *BETWEEN,
-        *STORE,
-    ),
-    (0, "scale", "mnist_mlp", *QUICKLY, "--replicas", "1,2", *STORE),
-    (0, "check", "mnist_mlp", *QUICKLY, "--save", "base line.json", *STORE),
-    (0, "check", "mnist_mlp", *QUICKLY, "--baseline", "base line.json", *STORE),
-    (0, "profile", "mnist_mlp", "--data", "synthetic", "--seconds", "1", *STORE),
-    (0, "runs", *STORE),
-    (0, "runs", "@last", *STORE),
-    (0, "compare", "--all", *STORE),
-    (0, "compare", "--sweep", "@last", *STORE),
-    (0, "report", "--sweep", "@last", *STORE),
-    (0, "recover", *STORE),
+    (0, "runs"),
+    (2, "compare --sweep @last"),
+    (0, "run 'my net.toml' --data synthetic --no-mlflow"),
+    (0, f"run mnist_mlp --data synthetic --checkpoint-every 1 {LARGER}"),
+    (0, "run mnist_mlp --data synthetic --fast"),
+    (0, f"sweep --quick --repeats 1 {LARGER}"),
+    (0, f"sweep mnist_mlp {QUICKLY} {TWO_CPUS} {BATCH}=32,64 --no-mlflow"),
+    (0, f"sweep 'my net.toml' {QUICKLY} {TWO_CPUS} {BATCH}=8"),
+    (0, f"sweep mnist_mlp {QUICKLY} --setup 'default cpu:0' --dry-run"),
+    (0, f"crossover mnist_mlp {QUICKLY} {BATCH}=16..18 {BETWEEN}"),
+    (0, f"scale mnist_mlp {QUICKLY} --replicas 1,2"),
+    (0, f"check mnist_mlp {QUICKLY} --save 'base line.json'"),
+    (0, f"check mnist_mlp {QUICKLY} --baseline 'base line.json'"),
+    (0, "profile mnist_mlp --data synthetic --seconds 1"),
+    (0, "runs"),
+    (0, "runs @last"),
+    (0, "compare --all"),
+    (0, "compare --sweep @last"),
+    (0, "report --sweep @last"),
+    (0, "recover"),
     (0, "list"),
-    (0, "ui", *STORE),
-    (0, "ui", "--sweep", "@last", *STORE),
-    (2, "sweep", "--resume", "nosuch", *STORE),
-    (2, "runs", "nosuch", *STORE),
+    (0, "ui"),
+    (0, "ui --sweep @last"),
+    (2, "sweep --resume nosuch"),
+    (2, "runs nosuch"),
 )
 _WHERE = re.compile(r"`(tfbench [^`]+)`|^ +(?:[a-zA-Z ]+  +)?(tfbench [^\n]+)$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\b(RECIPE|RUN|ID|FILE|DIR)\b")
@@ -171,9 +143,11 @@ def test_every_command_that_is_advised_runs_as_printed(
     ask: Callable[[Sequence[str]], tuple[int, str]],
 ) -> None:
     advised: dict[str, tuple[str, ...]] = {}  # each with a command that advises it
-    for expected, *arguments in SESSION:
+    for expected, command in SESSION:
+        store = [] if command == "list" else ["--store", "my store"]
+        arguments = [*shlex.split(command), *store]
         exit_code, text = ask(arguments)
-        assert exit_code == expected, f"{shlex.join(arguments)}\n{text}"
+        assert exit_code == expected, f"{command}\n{text}"
         assert "Traceback" not in text
         advised |= dict.fromkeys(find_commands(text), tuple(arguments))
     assert ("trial", 3) in [

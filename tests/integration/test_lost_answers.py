@@ -5,18 +5,16 @@ Nothing is missing then, and nothing is there twice.
 
 import contextlib
 import dataclasses
-import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from builders import build_epoch
 from journals import build_sized_result, write_journal
-from servers import LossyProxy, MlflowServer, serving
+from servers import LossyProxy, MlflowServer, require_tracked, search_runs, serving
 from sweeps import build_plan
 from tfbench.errors import TrackingError
 from tfbench.runs.record import RunResult, TrackedRun
@@ -26,9 +24,6 @@ from tfbench.tags import SWEEP_TAG
 from tfbench.tracking import fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.tracker import Curve
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run
 
 pytestmark = pytest.mark.usefixtures("without_plots")
 RESULT = build_sized_result(0)
@@ -62,42 +57,12 @@ def track(
     return MlflowTracker(proxy.uri, experiment, store).project(result.request.run_id)
 
 
-def runs_of(server: MlflowServer, experiment: str) -> "list[Run]":
-    from mlflow import MlflowClient
-
-    client = MlflowClient(server.uri)
-    found = client.get_experiment_by_name(experiment)
-    assert found
-    return list(client.search_runs([found.experiment_id]))
-
-
 def require_whole(
     server: MlflowServer, experiment: str, store: Store, result: RunResult = RESULT
 ) -> None:
     """Holds the only run of an experiment against what was measured."""
-    from mlflow import MlflowClient
-
-    client = MlflowClient(server.uri)
-    (run,) = runs_of(server, experiment)
-    summary = summarize_run(result)
-    for name, value in fields.epoch_metrics(result.epochs[0]).items():
-        history = client.get_metric_history(run.info.run_id, name)
-        assert [point.step for point in history] == [epoch.epoch for epoch in result.epochs], name
-        assert history[0].value == value
-    whole = fields.summary_metrics(summary)
-    assert run.data.metrics.items() >= whole.items()
-    assert all(len(client.get_metric_history(run.info.run_id, name)) == 1 for name in whole)
-    assert run.data.params == fields.params(result)
-    assert run.data.tags.items() >= fields.tags(result, summary).items()
-    assert (run.info.status, run.info.end_time) == (
-        "FINISHED",
-        round(1000 * (result.ended_at or 0)),
-    )
-    files = server.files / run.info.experiment_id / run.info.run_id / "artifacts"
-    assert (files / "journal.jsonl").read_bytes() == store.journal_path(
-        result.request.run_id
-    ).read_bytes()
-    assert json.loads((files / "result.json").read_text())["mlflow"]["run_id"] == run.info.run_id
+    (run,) = search_runs(server, experiment)
+    require_tracked(server, run, result, store)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +121,7 @@ def test_a_run_that_its_user_deleted_is_not_made_again(
     MlflowClient(server.uri).delete_run(tracked.run_id)
     (store.journals / f"{RUN}.tracked.json").unlink()
     assert track(proxy, store, "deleted") == tracked
-    assert not runs_of(server, "deleted")
+    assert not search_runs(server, "deleted")
 
 
 def test_more_values_than_a_call_takes_are_sent_in_several(
@@ -186,7 +151,7 @@ def test_a_curve_whose_answer_is_lost_is_there_once(
     (store.root / "sweeps").mkdir()
     proxy.lost["runs/create"] = 1
     MlflowTracker(proxy.uri, "swept", store).show_sweep(plan, (CURVE,), ())
-    found = [(run.info.run_name, run.info.status) for run in runs_of(server, "swept")]
+    found = [(run.info.run_name, run.info.status) for run in search_runs(server, "swept")]
     assert sorted(found) == sorted(
         [(CURVE.name, "FINISHED"), (fields.run_name(result), "FINISHED")]
     )
@@ -208,4 +173,4 @@ def test_clients_that_begin_at_once_share_an_experiment(
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(begin, range(4)))
-    assert len(runs_of(server, "shared")) == 4
+    assert len(search_runs(server, "shared")) == 4

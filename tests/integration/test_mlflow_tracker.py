@@ -85,6 +85,12 @@ def runs_of(store: Store) -> "list[Run]":
     return list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
 
 
+def curves_of(store: Store) -> "list[Run]":
+    """Returns the runs that hold curves of a sweep, by their start."""
+    runs = sorted(runs_of(store), key=lambda run: run.info.start_time)
+    return [run for run in runs if "tfbench.curve" in run.data.tags]
+
+
 def history_of(store: Store, run_id: str, name: str) -> list[tuple[int, float]]:
     return [
         (point.step, point.value) for point in client_of(store).get_metric_history(run_id, name)
@@ -312,8 +318,7 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
     assert shown == TrackedSweep(experiment_id=experiment.experiment_id, run_ids=frozenset(run_ids))
     assert sweep_view(PLAN, figures[0]).tag in experiment.tags.items()
     tracked = {run.data.tags.get("tfbench.run_id", ""): run for run in runs_of(store)}
-    by_time = sorted(runs_of(store), key=lambda run: run.info.start_time)
-    drawn = {run.info.run_name: run for run in by_time if run.data.tags.get("tfbench.curve")}
+    drawn = {run.info.run_name: run for run in curves_of(store)}
     assert list(drawn) == [setup.label for setup in TWO_SETUPS]
     for place, (run, color) in enumerate(zip(drawn.values(), SETUP_COLORS, strict=False)):
         history = history_of(store, run.info.run_id, "by_batch_size/samples_per_second")
@@ -361,7 +366,7 @@ def test_a_ratios_line_ends_before_an_undecided_point(store: Store) -> None:
         figures_of([result.request.run_id])[0][0], points=points, undecided=(64, 128)
     )
     tracker.show_sweep(plan, (curve,), ())
-    (run,) = [run for run in runs_of(store) if run.data.tags.get("tfbench.curve")]
+    (run,) = curves_of(store)
     history = history_of(store, run.info.run_id, "by_batch_size/speedup")
     assert [(step, str(value)) for step, value in history] == [
         (32, "2.0"),
@@ -376,18 +381,15 @@ def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: 
         finish(store, result)
     run_ids = [result.request.run_id for result in results]
     new_tracker(store).show_sweep(PLAN, *figures_of(run_ids))
-    half = next(run for run in runs_of(store) if run.data.tags.get("tfbench.curve"))
+    half, _ = curves_of(store)
     client_of(store).set_tag(half.info.run_id, "tfbench.curve", "")
     new_tracker(store).show_sweep(PLAN, *figures_of(run_ids))
     new_tracker(store).show_sweep(PLAN, *figures_of(run_ids, speed=200.0))
-    drawn = [run for run in runs_of(store) if "tfbench.curve" in run.data.tags]
+    drawn = curves_of(store)
     assert len(drawn) == 2 and half.info.run_id not in {run.info.run_id for run in drawn}
     assert {run.data.metrics["by_batch_size/samples_per_second"] for run in drawn} == {200.0 * 128}
-    parents = {
-        run.data.tags["mlflow.parentRunId"]
-        for run in runs_of(store)
-        if "tfbench.run_id" in run.data.tags
-    }
+    members = [run.data.tags for run in runs_of(store) if "tfbench.run_id" in run.data.tags]
+    parents = {tags["mlflow.parentRunId"] for tags in members}
     assert parents == {run.info.run_id for run in drawn}
 
 
@@ -401,18 +403,13 @@ def test_curves_whose_picture_cannot_be_stored_are_there_and_are_made_whole_late
     store.artifacts.write_text("no folder")
     with pytest.raises(TrackingError, match="artifacts"):
         new_tracker(store).show_sweep(PLAN, *figures)
-    curves = [
-        run.data.tags["tfbench.curve"] for run in runs_of(store) if "tfbench.curve" in run.data.tags
-    ]
-    assert curves == ["", ""]
+    assert [run.data.tags["tfbench.curve"] for run in curves_of(store)] == ["", ""]
     store.artifacts.unlink()
     aside.rename(store.artifacts)
     new_tracker(store).show_sweep(PLAN, *figures)
     assert len(list(store.artifacts.rglob("speed.png"))) == 2
-    curves = [
-        run.data.tags["tfbench.curve"] for run in runs_of(store) if "tfbench.curve" in run.data.tags
-    ]
-    assert len(curves) == 2 and all(curves)
+    assert len(curves_of(store)) == 2
+    assert all(run.data.tags["tfbench.curve"] for run in curves_of(store))
 
 
 def test_a_sweep_that_is_not_there_is_not_shown_and_leaves_nothing(new_store: Store) -> None:

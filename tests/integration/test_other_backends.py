@@ -15,23 +15,14 @@ from tfbench.datasets.mnist import NPZ_FILE
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = pytest.mark.skipif(NAME == "tensorflow", reason="the process trains with TensorFlow")
-SMALL = ("--backend", NAME, "--data", "synthetic", "--set", "model.hidden_units=[8]", "--no-mlflow")
+SMALL = f"--backend {NAME} --data synthetic --set model.hidden_units=[8] --no-mlflow".split()
 
 
 def test_a_run_is_whole_and_says_on_what_it_was_made(tmp_path: Path) -> None:
     assert importlib.util.find_spec("tensorflow") is None
-    options = (
-        "--epochs",
-        "2",
-        "--global-batch-size",
-        "4096",
-        "--save-model",
-        "--checkpoint-every",
-        "1",
-    )
-    document = run_json(
-        "run", "mnist_mlp", *SMALL, *options, "--set", "output.num_predictions=3", cwd=tmp_path
-    )
+    line = "run mnist_mlp --epochs 2 --global-batch-size 4096 --save-model --checkpoint-every 1"
+    predictions = ("--set", "output.num_predictions=3")
+    document = run_json(*line.split(), *SMALL, *predictions, cwd=tmp_path)
     assert document["settings"]["backend"] == NAME
     assert document["settings"]["compiler"] == {"jax": "xla", "torch": "eager"}[NAME]
     assert document["environment"][NAME]
@@ -45,12 +36,19 @@ def test_a_run_is_whole_and_says_on_what_it_was_made(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(tmp_path: Path) -> None:
-    options = (*SMALL, *NO_CHECKS, "--global-batch-size", "4096", "--checkpoint-every", "1")
-    whole = run_json("run", "mnist_mlp", *options, "--epochs", "3", cwd=tmp_path)
-    first = run_json("run", "mnist_mlp", *options, "--epochs", "2", cwd=tmp_path)
-    rest = run_json(
-        "run", "--resume", first["run_id"], "--epochs", "3", "--no-mlflow", cwd=tmp_path
-    )
+    line = [
+        "run",
+        "mnist_mlp",
+        "--global-batch-size",
+        "4096",
+        "--checkpoint-every",
+        "1",
+        "--epochs",
+    ]
+    whole = run_json(*line, "3", *SMALL, *NO_CHECKS, cwd=tmp_path)
+    first = run_json(*line, "2", *SMALL, *NO_CHECKS, cwd=tmp_path)
+    again = f"run --resume {first['run_id']} --epochs 3 --no-mlflow"
+    rest = run_json(*again.split(), cwd=tmp_path)
     assert [epoch["loss"] for epoch in rest["epochs"]] == pytest.approx(
         [epoch["loss"] for epoch in whole["epochs"]], rel=1e-5
     )
@@ -73,9 +71,9 @@ def test_what_cannot_be_is_rejected_with_its_reason(
 
 def test_a_profile_tells_what_a_step_is_made_of(tmp_path: Path) -> None:
     is_torch = NAME == "torch"
-    options = ("--backend", NAME, "--data", "synthetic", "--no-mlflow", "--seconds", "0.2")
+    line = f"profile mnist_hidden100_mlp --backend {NAME} --data synthetic --no-mlflow".split()
     trace = ("--trace",) if is_torch else ()
-    document = run_json("profile", "mnist_hidden100_mlp", *options, *trace, cwd=tmp_path)
+    document = run_json(*line, "--seconds", "0.2", *trace, cwd=tmp_path)
     profile = document["profile"]
     step = profile["step"]
     names = ("input", "dispatch", "forward", "backward", "update", "keras loop")
@@ -110,19 +108,11 @@ def test_files_of_the_publisher_need_no_tensorflow_and_what_tfds_prepared_does(
         for kind, shape in (("x", (28, 28)), ("y", ()))
     }
     np.savez(tmp_path / NPZ_FILE, **arrays)
-    options = (
-        "--backend",
-        NAME,
-        "--set",
-        "model.hidden_units=[8]",
-        "--steps",
-        "3",
-        "--no-mlflow",
-        *NO_CHECKS,
-    )
-    document = run_json("run", "mnist_mlp", *options, "--data-dir", str(tmp_path), cwd=tmp_path)
+    settings = f"--backend {NAME} --set model.hidden_units=[8] --steps 3 --no-mlflow".split()
+    line = ("run", "mnist_mlp", *settings, *NO_CHECKS, "--data-dir")
+    document = run_json(*line, str(tmp_path), cwd=tmp_path)
     assert document["dataset"]["source"].startswith("publisher's files, ")
     (tmp_path / "empty").mkdir()
-    missing = run("run", "mnist_mlp", *options, "--data-dir", str(tmp_path / "empty"), cwd=tmp_path)
+    missing = run(*line, str(tmp_path / "empty"), cwd=tmp_path)
     assert missing.exit_code == 2
     assert "tensorflow is not installed" in missing.stderr

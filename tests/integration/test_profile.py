@@ -6,14 +6,9 @@ import pytest
 
 from runs import run, tracked_files, tracked_runs
 
-SMALL = (
-    "mnist_mlp",
-    "--data",
-    "synthetic",
-    "--set",
-    "model.hidden_units=[8]",
-    "--global-batch-size",
-    "2000",
+PROFILE = (
+    "profile mnist_mlp --data synthetic --set model.hidden_units=[8] --global-batch-size 2000"
+    " --seconds 0.2 --trace --format json"
 )
 
 
@@ -32,9 +27,7 @@ def count_events(trace: Path, name: str) -> int:
 
 @pytest.mark.slow
 def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
-    done = run(
-        "profile", *SMALL, "--seconds", "0.2", "--trace", "--format", "json", cwd=in_tmp_path
-    )
+    done = run(*PROFILE.split(), cwd=in_tmp_path)
     assert done.exit_code == 0, done.stderr
     document = done.document
     step = document["profile"]["step"]

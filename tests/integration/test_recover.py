@@ -14,7 +14,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -454,13 +453,8 @@ def test_a_sweep_that_mlflow_lacks_is_brought_there_and_served_as_advised(
     ) as server:
         try:
             client = MlflowClient(f"http://127.0.0.1:{port}")
-            wait_until(lambda: answers(port), "MLflow's server")
+            health = f"http://127.0.0.1:{port}/health"
+            wait_until(lambda: browser.answers(health), "MLflow's server")
             assert client.get_experiment_by_name("x") is not None
         finally:
             os.killpg(server.pid, signal.SIGKILL)
-
-
-def answers(port: int) -> bool:
-    with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health"):
-        return True
-    return False

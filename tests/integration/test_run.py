@@ -3,7 +3,6 @@
 Their figures agree with each other, and settings are what was asked for.
 """
 
-import json
 import math
 import os
 from itertools import pairwise
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from browser import free_port
-from fake_power import RaplTree
+from fake_workers import read_journal
 from holding import plant
 from runs import NO_CHECKS, Command, of_kind, run, run_json, tracked_files, tracked_runs
 from tfbench.recipe.files import find_recipe
@@ -21,14 +20,13 @@ from tfbench.recipe.files import find_recipe
 pytestmark = pytest.mark.slow
 
 
-# A processor that draws 10 W by the machine's clock, and its memory 1.5 W.
+# A GPU that draws 10 W by the machine's clock, on which every run is taken to be.
 POWERED = """
 import threading
 import time
-from pathlib import Path
 from tfbench.machine import energy_counters as energy
+from tfbench.machine.energy_readings import EnergySource, GpuState
 
-WATTS = {{"package-0": 10.0, "package-0 dram": 1.5}}
 latest = threading.local()
 
 class Clock:
@@ -37,28 +35,33 @@ class Clock:
         latest.seconds = time.monotonic()
         return latest.seconds
 
-def read(self):  # exactly at the time that the reading has: a busy machine may take long between the two
-    return WATTS[self.source.name] * latest.seconds % {range_joules}
+class Card:
+    def __init__(self, address):
+        self.source = EnergySource(name=address, resolution_seconds=0.001)
+
+    def why_not_counted(self):
+        return ""
+
+    def read(self):  # exactly at the time that the reading has: a busy machine may take long between the two
+        return 10.0 * latest.seconds
+
+    def read_state(self):
+        return GpuState(temperature_celsius=60.0)
 
 energy.time = Clock
-open_zones = energy.open_zones
-energy.RaplZone.read = read
-energy.open_zones = lambda root: open_zones(Path({root!r}))
+energy.WatchedGpu = Card
+energy.why_not = lambda *question: ""
+energy.ask_nvml = lambda *question: None
+energy.addresses_in_use = lambda *devices: ["0000:3b:00.0"]
 """
-RANGE_JOULES = 1e6
 NOBODY = f"http://127.0.0.1:{free_port()}"  # nothing listens there
 TWO_CPUS = ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")
 # Two at a time: two waits cost one.
 RUNS = {
     "plain": ("sine_lstm", "--epochs", "3"),
     "mirrored": (
-        "mnist_hidden100_mlp",
-        *TWO_CPUS,
-        "--data",
-        "synthetic",
-        "--steps",
-        "20",
-        *NO_CHECKS,
+        *["mnist_hidden100_mlp", "--data", "synthetic", "--steps", "20"],
+        *(*TWO_CPUS, *NO_CHECKS),
     ),
     "three_at_a_time": (
         *("sine_lstm", *TWO_CPUS, "--epochs", "2", "--no-mlflow", *NO_CHECKS),
@@ -66,17 +69,8 @@ RUNS = {
         *("--set", "training.optimizer={name='sgd',learning_rate=1000.0}"),
     ),
     "second_cpu": (
-        *(
-            "sine_lstm",
-            "--strategy",
-            "one_device",
-            "--devices",
-            "cpu:1",
-            "--epochs",
-            "2",
-            *NO_CHECKS,
-        ),
-        *("--set", "measurement.clock=step", "--tracking-uri", NOBODY),
+        *["sine_lstm", "--strategy", "one_device", "--devices", "cpu:1", "--epochs", "2"],
+        *(*NO_CHECKS, "--set", "measurement.clock=step", "--tracking-uri", NOBODY),
     ),
 }
 
@@ -90,7 +84,7 @@ class Done:
         self.stderr = finished.stderr
         self.document: dict[str, Any] = finished.document
         path = command.store / "journals" / f"{self.document['run_id']}.jsonl"
-        self.journal = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        self.journal = read_journal(path)
         self.spans = [span for record in of_kind(self.journal, "spans") for span in record["spans"]]
 
 
@@ -98,14 +92,7 @@ class Done:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
     """Returns them all, by their names."""
     folder = tmp_path_factory.mktemp("runs")
-    tree = RaplTree(folder / "machine", range_joules=RANGE_JOULES)
-    for zone, name in (
-        ("intel-rapl:0", "package-0"),
-        ("intel-rapl:0:0", "core"),
-        ("intel-rapl:0:1", "dram"),
-    ):
-        tree.add(zone, name)
-    powered = plant(folder, POWERED.format(root=str(tree.root), range_joules=RANGE_JOULES))
+    powered = plant(folder, POWERED)
     own = {"plain": powered}  # which starts cold
     done: dict[str, Done] = {}
     for names in zip(*[iter(RUNS)] * 2, strict=True):
@@ -181,12 +168,12 @@ def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(
     assert 100 * 2**20 < summary["memory_before_model_bytes"] < 2 * summary["peak_memory_bytes"]
 
 
-def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(runs: dict[str, Done]) -> None:
+def test_a_gpu_of_ten_watts_is_found_to_draw_ten_watts(runs: dict[str, Done]) -> None:
     document = runs["plain"].document
     journal = runs["plain"].journal
     energy = document["energy"]
-    assert (energy["parts"], energy["problems"]) == (["package", "dram"], [])
-    assert document["summary"]["mean_watts"] == pytest.approx(11.5)
+    assert energy["problems"] == []
+    assert document["summary"]["mean_watts"] == pytest.approx(10.0)
     assert energy["samples"] == (3 * 8 - 10) * document["global_batch_size"]
     assert [one["reading"]["moment"] for one in of_kind(journal, "energy")] == ["steady", "end"]
     assert of_kind(journal, "machine")  # looks of the parent
@@ -298,17 +285,8 @@ def test_folders_and_files_may_have_any_name(tmp_path: Path) -> None:
     (folder / "größe 速.toml").write_text(
         text.replace('title = "', 'title = "速 '), encoding="utf-8"
     )
-    done = run(
-        "run",
-        "größe 速.toml",
-        "--steps",
-        "2",
-        *NO_CHECKS,
-        "--store",
-        "a store",
-        cwd=folder,
-        PYTHONIOENCODING="ascii",
-    )
+    words = ("run", "größe 速.toml", "--steps", "2", "--store", "a store", *NO_CHECKS)
+    done = run(*words, cwd=folder, PYTHONIOENCODING="ascii")
     assert done.exit_code == 0, done.stderr
     assert "? Sine wave LSTM" in done.stdout  # what the terminal cannot show
     assert not {"\x1b", "\r"} & set(done.stdout)  # plain, since it is piped

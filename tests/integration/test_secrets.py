@@ -20,14 +20,8 @@ QUOTED = quote(SECRET, safe="")
 PLANTED = [SECRET, QUOTED, TOKEN, base64.b64encode(f"me:{SECRET}".encode()).decode()]
 RUN = ("run", "sine_lstm", "--epochs", "1", *NO_CHECKS)
 SWEEP = (
-    "sweep",
-    "sine_lstm",
-    "--vary",
-    "training.global_batch_size=16",
-    "--setup",
-    "default cpu:0",
-    "--repeats",
-    "1",
+    *["sweep", "sine_lstm", "--vary", "training.global_batch_size=16", "--repeats", "1"],
+    *("--setup", "default cpu:0", "--set", "measurement.steps=5", *NO_CHECKS),
 )
 
 
@@ -62,7 +56,7 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(tmp_path: Path) -> None:
             LossyProxy(server, f"Basic {PLANTED[-1]}")
         ) as proxy:  # which lets in who knows it
             uri = f"http://me:{QUOTED}@127.0.0.1:{proxy.port}"
-            tfbench(*SWEEP, "--set", "measurement.steps=5", *NO_CHECKS, uri=uri, **noting)
+            tfbench(*SWEEP, uri=uri, **noting)
             shown = tfbench("ui", "--sweep", "@last", uri=uri, **noting)
             assert "is tracked at" in shown.stderr
             tfbench("report", "--sweep", "@last", "-o", "report.html", uri=uri)

@@ -24,14 +24,8 @@ pytestmark = [
     pytest.mark.skipif(NAME == "torch", reason="PyTorch trains in one process"),
 ]
 SMALL = (
-    "--backend",
-    NAME,
-    "--data",
-    "synthetic",
-    "--set",
-    "model.hidden_units=[8]",
-    "--no-mlflow",
-    *NO_CHECKS,
+    *f"run mnist_mlp --backend {NAME} --data synthetic --set model.hidden_units=[8]".split(),
+    *("--no-mlflow", *NO_CHECKS, "--strategy", "multi_worker", "--devices", "cpu:0"),
 )
 
 
@@ -55,27 +49,15 @@ def load_data():
 
 def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(NETWORK, encoding="utf-8")
-    options = (
-        "--global-batch-size",
-        "12",
-        "--epochs",
-        "3",
-        "--set",
+    options = "--global-batch-size 12 --epochs 3 --devices cpu:0 --no-mlflow --format json"
+    words = ["run", "nets.py:build_model", "--backend", NAME, *options.split()]
+    for setting in (
         "training.steps_per_execution=4",
-    )
-    options = (
-        *options,
-        "--set",
+        "training.feed=pipeline",  # each worker takes its part of batches
         "output.num_predictions=3",
-        "--backend",
-        NAME,
-        "--devices",
-        "cpu:0",
-        "--no-mlflow",
-    )
-    options = (*options, "--set", "output.checkpoint_every_epochs=3")
-    options = (*options, "--set", "training.feed=pipeline")  # each worker takes its part of batches
-    words = ("run", "nets.py:build_model", *options, "--format", "json")
+        "output.checkpoint_every_epochs=3",
+    ):
+        words += ["--set", setting]
     one = run(*words, *NO_CHECKS, cwd=tmp_path)
     two = run(*words, "--strategy", "multi_worker", "--workers", "2", cwd=tmp_path, no_proxy="")
     assert (one.exit_code, two.exit_code) == (0, 0), two.stderr
@@ -119,26 +101,20 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
         assert (placement["cross_device_ops"], placement["feed"]) == ("ring", "direct")
 
 
+def choose_coordinator() -> str:
+    """Returns the addresses of two workers on this machine."""
+    return f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
+
+
 def start_two(tmp_path: Path, *options: tuple[str, ...]) -> list[Command]:
     """Starts a worker on each of two machines, with options of its own."""
-    coordinator = ",".join(f"127.0.0.1:{free_port()}" for _ in range(2))
-    words = (
-        "run",
-        "mnist_mlp",
-        *SMALL,
-        "--strategy",
-        "multi_worker",
-        "--devices",
-        "cpu:0",
-        "--format",
-        "json",
-    )
+    coordinator = choose_coordinator()
     commands = []
     for index, own in enumerate(options):
         folder = tmp_path / str(index)
         folder.mkdir()
-        place = ("--coordinator", coordinator, "--worker-index", str(index))
-        commands.append(Command(*words, *place, *own, cwd=folder, no_proxy=""))
+        place = ("--coordinator", coordinator, "--worker-index", str(index), "--format", "json")
+        commands.append(Command(*SMALL, *place, *own, cwd=folder, no_proxy=""))
     return commands
 
 
@@ -172,18 +148,8 @@ def test_workers_of_two_commands_train_as_one_until_one_is_gone(tmp_path: Path) 
 def test_a_worker_that_waits_for_the_others_ends_with_its_command(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    coordinator = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
-    place = (
-        "--strategy",
-        "multi_worker",
-        "--devices",
-        "cpu:0",
-        "--coordinator",
-        coordinator,
-        "--worker-index",
-        "0",
-    )
-    with Command("run", "mnist_mlp", *SMALL, *place, cwd=tmp_path, no_proxy="") as command:
+    place = ("--coordinator", choose_coordinator(), "--worker-index", "0")
+    with Command(*SMALL, *place, cwd=tmp_path, no_proxy="") as command:
         worker = command.worker()
         wait_until(
             lambda: JOINING in [one.get("name") for one in command.journal()],

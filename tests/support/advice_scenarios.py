@@ -516,10 +516,11 @@ SCENARIOS = [
     ),
     Scenario(
         "sweep --resume @last --ray auto",
-        "with --refine. Leave out",
+        "resume a crossover. Leave out",
         usable,
         {},
-        f"{SWEEP} --setup 'mirrored cpu:0,cpu:1' --repeats 2 --refine 1 --vary {BATCH}=8..64",
+        f"crossover mine.toml --between 'default cpu:0' 'mirrored cpu:0,cpu:1' --repeats 2 --refine 1"
+        f" --vary {BATCH}=8..64",
     ),
     Scenario(
         "sweep --resume @last --ray auto",
@@ -552,13 +553,13 @@ SCENARIOS = [
     ),
     Scenario("scale mine.toml --replicas 1 --devices cpu --dry-run", "must be numbers such as"),
     Scenario(
-        f"sweep mine.toml --aa --refine 3 --dry-run --vary {BATCH}=8..64", "give one --setup, and"
-    ),
-    Scenario(
-        "sweep mine.toml --refine 3 --dry-run",
+        "crossover mine.toml --dry-run --vary training.precision=float32,float64 --between"
+        " 'default cpu:0' 'mirrored cpu:0,cpu:1'",
         "needs one --vary of whole",
-        usable,
-        {"--vary": f"{BATCH}=8..64"},
+        ways=(
+            f"crossover mine.toml --dry-run --vary {BATCH}=8..64 --between 'default cpu:0'"
+            " 'mirrored cpu:0,cpu:1'",
+        ),
     ),
     Scenario("scale mine.toml --replicas 2 --devices gpu --dry-run", "explains why. Or"),
     Scenario(

@@ -14,9 +14,7 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -95,30 +93,13 @@ def describe(model: Any, history: dict[str, Any], num_steps: int) -> dict[str, A
 
 def train_by_tfbench(name: str, strategy: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """Trains a program's network and data as `tfbench run FILE:build_model` does."""
-    from builders import build_recipe, build_request
+    from own_networks import run_network
     from tfbench.measure import benchmark
-    from tfbench.measure.breakdown import Breakdown
-    from tfbench.store.journal import Journal
 
-    file = PROGRAMS / f"{name}.py"
-    devices = ["cpu:0", "cpu:1"] if strategy == "mirrored" else ["cpu:0"]
-    training = {
-        "backend": os.environ.get("KERAS_BACKEND", "tensorflow"),
-        "global_batch_size": batch_size_of(name),
-        "epochs": EPOCHS,
-        "feed": "fit",  # as of networks that are named on the command line
-        **overrides,
-    }
-    recipe = build_recipe(
-        model={"name": f"{file}:build_model"},
-        dataset={"name": f"{file}:load_data", "data": "real"},
-        training=training,
-        measurement={"checks": False},
-        distribution={"strategy": strategy, "devices": devices},
-    )
-    path = Path(tempfile.mkdtemp()) / "run.jsonl"
-    given = tuple(f"training.{key}" for key in overrides)
-    request = build_request(recipe=recipe, allows_code=True, overrides=given)
+    file = str(PROGRAMS / f"{name}.py")
+    sizes = {"global_batch_size": batch_size_of(name), "epochs": EPOCHS}
+    training = sizes | {"feed": "fit"}  # as of networks that are named on the command line
+    given = [f"training.{key}" for key in overrides]
     train = benchmark.train
     models = []
 
@@ -128,11 +109,11 @@ def train_by_tfbench(name: str, strategy: str, overrides: dict[str, Any]) -> dic
 
     benchmark.train = train_and_keep
     try:
-        breakdown = Breakdown(time.perf_counter_ns())
-        benchmark.run_benchmark(request, Journal(path), breakdown, lambda: None)
+        records = run_network(
+            file, "build_model", "load_data", strategy, given, **training | overrides
+        )
     finally:
         benchmark.train = train
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     epochs = [record["epoch"] for record in records if record["kind"] == "epoch"]
     history: dict[str, list[float]] = {}
     for epoch in epochs:

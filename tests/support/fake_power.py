@@ -1,20 +1,15 @@
-"""Stand-ins for what energy is read from.
+"""A stand-in for what energy is read from: NVIDIA's driver as `pynvml` asks it.
 
-NVIDIA's driver as `pynvml` asks it, and the kernel's tree of RAPL zones.
-
-Both count by a clock that a test sets, so that what they tell is known: 10 W are 10 J a second.
+It counts by a clock that a test sets, so that what it tells is known: 10 W are 10 J a second.
 """
 
 import dataclasses
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-MICRO = 1e-6
 
 
 class Clock:
@@ -144,34 +139,3 @@ def install_nvml(monkeypatch: pytest.MonkeyPatch, driver: FakeNvml) -> FakeNvml:
     """Puts a driver in the place of NVIDIA's."""
     monkeypatch.setitem(sys.modules, "pynvml", driver)
     return driver
-
-
-class RaplTree:
-    """Zones as Linux shows them below /sys, each with a counter that a test sets.
-
-    Args:
-        root: Where /sys is to lie.
-        range_joules: At which counters begin anew.
-    """
-
-    def __init__(self, root: Path, *, range_joules: float = 262_143.0) -> None:
-        self.root = root
-        self._range = range_joules
-        self._folder = root / "sys/class/powercap"
-        self._folder.mkdir(parents=True)
-
-    def add(self, zone: str, name: str, joules: float = 0.0) -> Path:
-        """Adds a zone, "intel-rapl:0:2", and returns its counter."""
-        folder = self._folder / zone
-        folder.mkdir()
-        (folder / "name").write_text(f"{name}\n", encoding="ascii")
-        (folder / "max_energy_range_uj").write_text(
-            f"{round(self._range / MICRO)}\n", encoding="ascii"
-        )
-        self.set(zone, joules)
-        return folder / "energy_uj"
-
-    def set(self, zone: str, joules: float) -> None:
-        """Sets what a counter would show had it not begun anew."""
-        counter = self._folder / zone / "energy_uj"
-        counter.write_text(f"{round(joules % self._range / MICRO)}\n", encoding="ascii")

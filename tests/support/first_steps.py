@@ -10,9 +10,8 @@ import hashlib
 import itertools
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -161,37 +160,15 @@ def find_apart(found: dict[str, Any], expected: dict[str, Any], *, times: float 
     known = expected["inference_loss"]
     if not abs(before - known) <= times * 1e-5 * abs(known):
         apart.append(("before", before, known))
-    apart += [
-        (step.number, step.found, step.expected)
-        for step in differences(found, expected)
-        if step.is_held and not step.difference <= times * step.bound
-    ]
+    steps = zip(found["losses"], expected["losses"], expected["spread"], strict=True)
+    for number, (loss, known, spread) in enumerate(steps, 1):
+        bound = ROUNDING * max(1.0, abs(known))
+        if number > 1:
+            bound = max(bound, FACTOR * spread)
+        is_held = number <= FIRST_STEPS or spread < PARTED
+        if is_held and not abs(loss - known) <= times * bound:  # nan is apart, too
+            apart.append((number, loss, known))
     return apart
-
-
-class Step(NamedTuple):
-    """The loss of a step, beside that of TensorFlow."""
-
-    number: int
-    found: float
-    expected: float
-    bound: float  # of their difference
-    is_held: bool  # against the bound
-
-    @property
-    def difference(self) -> float:
-        """How far they are apart; nan where one is."""
-        return abs(self.found - self.expected)
-
-
-def differences(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[Step]:
-    """Yields every step; arguments as of `find_apart`."""
-    for number, (one, other, spread) in enumerate(
-        zip(found["losses"], expected["losses"], expected["spread"], strict=True), 1
-    ):
-        rounding = ROUNDING * max(1.0, abs(other))
-        bound = rounding if number == 1 else max(rounding, FACTOR * spread)
-        yield Step(number, one, other, bound, number <= FIRST_STEPS or spread < PARTED)
 
 
 def _step(model: Any, batch: list[Any]) -> float:

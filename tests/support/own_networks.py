@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,33 +199,44 @@ def own_step_data() -> Any:
     return split(samples, samples.sum(axis=1, keepdims=True))
 
 
+def run_network(
+    file: str, network: str, data: str, strategy: str, given: Sequence[str] = (), **training: Any
+) -> list[dict[str, Any]]:
+    """Measures a network of a file's with its data, in this process; returns the records of it.
+
+    Over two devices of the processor if the strategy is `mirrored`.
+    """
+    from builders import build_recipe, build_request
+    from fake_workers import read_journal
+    from tfbench.measure import benchmark
+    from tfbench.measure.breakdown import Breakdown
+    from tfbench.store.journal import Journal
+
+    devices = ["cpu:0", "cpu:1"] if strategy == "mirrored" else ["cpu:0"]
+    recipe = build_recipe(
+        model={"name": f"{file}:{network}"},
+        dataset={"name": f"{file}:{data}", "data": "real"},
+        training={"backend": BACKEND, "epochs": EPOCHS} | training,
+        measurement={"checks": False},
+        distribution={"strategy": strategy, "devices": devices},
+    )
+    path = Path(tempfile.mkdtemp()) / "run.jsonl"
+    request = build_request(recipe=recipe, allows_code=True, overrides=tuple(given))
+    breakdown = Breakdown(time.perf_counter_ns())
+    benchmark.run_benchmark(request, Journal(path), breakdown, lambda: None)
+    return read_journal(path)
+
+
 def train(name: str, strategy: str) -> dict[str, Any]:
     """Returns each epoch's training and validation losses, by tfbench and Keras.
 
     Plain Keras trains only where the strategy is `default`.
     """
-    from builders import build_recipe, build_request
     from tfbench.backends.array_feeding import ArrayFeeding
     from tfbench.datasets.sources.user_arrays import splits_of_arrays
-    from tfbench.measure import benchmark
-    from tfbench.measure.breakdown import Breakdown
-    from tfbench.store.journal import Journal
 
-    recipe = build_recipe(
-        model={"name": f"{__file__}:{name}"},
-        dataset={"name": f"{__file__}:{name}_data", "data": "real"},
-        training={"backend": BACKEND, "global_batch_size": BATCH, "epochs": EPOCHS},
-        measurement={"checks": False},
-        distribution={
-            "strategy": strategy,
-            "devices": ["cpu:0", "cpu:1"][: 1 + (strategy == "mirrored")],
-        },
-    )
-    path = Path(tempfile.mkdtemp()) / "run.jsonl"
-    request = build_request(recipe=recipe, allows_code=True)
-    benchmark.run_benchmark(request, Journal(path), Breakdown(time.perf_counter_ns()), lambda: None)
+    records = run_network(__file__, name, f"{name}_data", strategy, global_batch_size=BATCH)
     keras.distribution.set_distribution(None)
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     told = {record["kind"]: record for record in records}
     epochs = [record["epoch"] for record in records if record["kind"] == "epoch"]
     found = {
@@ -241,9 +253,7 @@ def train(name: str, strategy: str) -> dict[str, Any]:
     splits = splits_of_arrays(globals()[f"{name}_data"](), source="", where="")
     keras.config.set_dtype_policy("float32")
     fitted = globals()[name]().fit(
-        ArrayFeeding().build_training_dataset(
-            splits, global_batch_size=BATCH, seed=recipe.training.seed
-        ),
+        ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0),
         steps_per_epoch=-(-TRAINING // BATCH),
         epochs=EPOCHS,
         shuffle=False,

@@ -6,6 +6,7 @@ And one that loses answers.
 import contextlib
 import http.client
 import http.server
+import json
 import os
 import signal
 import subprocess
@@ -13,12 +14,19 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from browser import answers, free_port
 from contract import wait_until
 from journals import make_database
 from runs import end_family
+from tfbench.runs.record import RunResult
+from tfbench.runs.summary import summarize_run
 from tfbench.store.store import Store
+from tfbench.tracking import fields
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 
 class MlflowServer:
@@ -35,21 +43,11 @@ class MlflowServer:
         self.uri = f"http://127.0.0.1:{self.port}"
         self.files = folder / "served"
         self._folder = folder
-        self._command = [
-            sys.executable,
-            "-m",
-            "mlflow",
-            "server",
-            "--port",
-            str(self.port),
-            "--workers",
-            str(workers),
-        ]
-        self._command += ["--artifacts-destination", str(self.files)]
+        self._command = [sys.executable, "-m", "mlflow", "server", "--port", str(self.port)]
+        self._command += ["--workers", str(workers), "--artifacts-destination", str(self.files)]
         self._settings = {
-            "MLFLOW_BACKEND_STORE_URI": (
-                database
-            ),  # which has a password in it, and is no argument therefore
+            # It has a password in it, and is no argument therefore.
+            "MLFLOW_BACKEND_STORE_URI": database,
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "MLFLOW_DISABLE_TELEMETRY": "true",
         }
@@ -71,10 +69,10 @@ class MlflowServer:
         )
         assert process.poll() is None, (self._folder / "mlflow.log").read_text()[-2000:]
 
-    def close(self) -> None:
-        """Ends it, if it runs."""
+    def close(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ends it, if it runs; by SIGKILL with all its processes at once."""
         if self._process:
-            end_family(self._process, signal.SIGTERM)
+            end_family(self._process, number)
 
 
 @contextlib.contextmanager
@@ -88,6 +86,46 @@ def serving(folder: Path) -> Iterator[MlflowServer]:
     with contextlib.closing(MlflowServer(folder, served.tracking_uri)) as server:
         server.start()
         yield server
+
+
+def search_runs(server: MlflowServer, experiment: str) -> "list[Run]":
+    """Returns all runs of an experiment."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(server.uri)
+    found = client.get_experiment_by_name(experiment)
+    assert found
+    runs = list[Any]()
+    token = None
+    while token != "":
+        page = client.search_runs([found.experiment_id], page_token=token)
+        runs += page
+        token = page.token or ""
+    return runs
+
+
+def require_tracked(server: MlflowServer, run: "Run", result: RunResult, store: Store) -> None:
+    """Holds a run that a server has against what was measured."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(server.uri)
+    summary = summarize_run(result)
+    for name in fields.epoch_metrics(result.epochs[0]):
+        history = client.get_metric_history(run.info.run_id, name)
+        expected = [(one.epoch, fields.epoch_metrics(one)[name]) for one in result.epochs]
+        assert [(point.step, point.value) for point in history] == expected, name
+    whole = fields.summary_metrics(summary)
+    assert run.data.metrics.items() >= whole.items()
+    for name in whole:
+        assert len(client.get_metric_history(run.info.run_id, name)) == 1, name
+    assert run.data.params == fields.params(result)
+    assert run.data.tags.items() >= fields.tags(result, summary).items()
+    ended_at = round(1000 * (result.ended_at or 0))
+    assert (run.info.status, run.info.end_time) == (result.status, ended_at)
+    files = server.files / run.info.experiment_id / run.info.run_id / "artifacts"
+    journal = store.journal_path(result.request.run_id)
+    assert (files / "journal.jsonl").read_bytes() == journal.read_bytes()
+    assert json.loads((files / "result.json").read_text())["mlflow"]["run_id"] == run.info.run_id
 
 
 class LossyProxy:

@@ -1,7 +1,7 @@
 """Sweeps and briefs of runs for tests."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from builders import (
@@ -127,6 +127,21 @@ def build_brief(
         }
         | (settings or {}),
     )
+
+
+def build_briefs(
+    speeds: Mapping[int, Sequence[Sequence[float]]],
+    setups: Sequence[Setup] = TWO_SETUPS,
+    **fields: Any,
+) -> list[RunBrief]:
+    """Builds the runs of a sweep: of each batch size the speeds of each setup, round by round."""
+    briefs = []
+    for batch, speeds_of_setups in speeds.items():
+        for setup, own in zip(setups, speeds_of_setups, strict=False):
+            for number, speed in enumerate(own, start=1):
+                place = {"setup": setup, "batch": batch, "round_number": number}
+                briefs.append(build_brief(speed, **place, **fields))
+    return briefs
 
 
 def on_machine(brief: RunBrief, hostname: str, **environment: Any) -> RunBrief:

@@ -32,9 +32,9 @@ from tfbench.machine import children, frameworks
 from tfbench.machine.facts import Gpu
 from tfbench.machine.frameworks import Framework
 from tfbench.measure import prepared
+from tfbench.recipe.dataset_spec import TfdsOptions
 from tfbench.recipe.files import list_recipes, load_recipe
 from tfbench.recipe.tables import list_meanings, parse_override
-from tfbench.recipe.tfds_options import Options
 from tfbench.runs import launch, session
 from tfbench.runs.record import RunRequest
 from tfbench.schema import meanings_of
@@ -204,7 +204,7 @@ def known_keys() -> set[str]:
     keys = {"model.name", "model.file", "model.compiled", "dataset.name"}
     for path in list_recipes().values():
         keys.update(list_meanings(load_recipe(path)))
-    keys.update(f"dataset.{key}" for key in meanings_of(Options))
+    keys.update(f"dataset.{key}" for key in meanings_of(TfdsOptions))
     return keys
 
 

@@ -20,7 +20,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.backends.array_feeding import ArrayFeeding
+from tfbench.backends.array_feeding import ArrayFeeding, Transform
 from tfbench.backends.device_choice import Placed, choose_devices, list_visible
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, Trace
@@ -40,6 +40,11 @@ class Backend(ArrayFeeding):
 
     name: BackendName  # what it is, and what it runs on
     gpu_feed: Feed = "direct"  # how batches get to one GPU
+    # what it raises where memory ran out, and what such an error says
+    memory_error: type[Exception]
+    memory_signs: tuple[str, ...]
+    put: Transform  # brings an array of NumPy's to the device
+    epoch_iterator: Callable[[Any], Any]  # what `fit` makes of a stream of batches
 
     def list_gpus(self) -> tuple[str, ...]:
         """Returns the hardware of the GPUs that this process sees, in the framework's order."""
@@ -276,7 +281,11 @@ class Backend(ArrayFeeding):
 
         None for an error of another kind.
         """
-        raise NotImplementedError
+        text = str(error)
+        is_of_memory = isinstance(error, self.memory_error) and any(
+            sign in text for sign in self.memory_signs
+        )
+        return text if is_of_memory else None
 
     # How fast devices are, as the backend names them.
 
@@ -301,7 +310,11 @@ class Backend(ArrayFeeding):
 
     def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
         """Takes some batches of a recipe's endless stream, for a profile of its step."""
-        raise NotImplementedError
+
+        def iterate(stream: Any) -> Any:
+            return iter(self.epoch_iterator(stream)._get_iterator())
+
+        return ProfiledBatches(dataset, put=self.put, iterate=iterate)
 
     def build_step(self, model: Any, batches: Any, placed: Placed) -> StepCalls:
         """Takes the step of a compiled model apart.

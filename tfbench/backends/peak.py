@@ -4,6 +4,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tfbench import backends
 from tfbench.machine.facts import PeakCheck
@@ -36,6 +37,7 @@ _COMPUTE_DTYPES = {"float32": "float32", "mixed_float16": "float16", "mixed_bflo
 
 # of a product of matrices: rows, what both factors have in common, columns
 Sizes = tuple[int, int, int]
+Shape = tuple[int, int]
 Run = Callable[[int], None]  # does so many calls, and waits for the devices
 Devices = Sequence[str]  # as the backend names them: "/device:CPU:0", "gpu:0"
 
@@ -53,6 +55,20 @@ class _Candidate:
     @property
     def amount_of_a_round(self) -> int:
         return self.num_calls * self.amount
+
+
+def factor_shapes(sizes: Sizes) -> tuple[Shape, Shape, Shape]:
+    """Returns the shapes of a product's factors, and of what leads back to the first one's."""
+    num_rows, common, num_columns = sizes
+    return (num_rows, common), (common, num_columns), (num_columns, common)
+
+
+def multiply(factors: Sequence[Any], chain: int) -> Any:
+    """Does so many products in a row, by the second factor and by the third in turns."""
+    product, there, back = factors
+    for index in range(chain):
+        product = product @ (back if index % 2 else there)
+    return product
 
 
 def measure_peak(

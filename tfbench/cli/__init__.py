@@ -7,8 +7,10 @@ import io
 import itertools
 import json
 import os
+import re
 import signal
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -30,7 +32,7 @@ _MODULES = {
     "devices": "devices",
     "diff": "runs",
     "export": "runs",
-    "help": "help",
+    "help": "recipes",
     "import": "runs",
     "list": "recipes",
     "profile": "profile",
@@ -126,13 +128,8 @@ def main() -> None:
 
 def _first_example(command: click.Command) -> str:
     """Returns the first example of a command's help, below a line of its own; "" without any."""
-    _, _, examples = inspect.cleandoc(command.help or "").partition("\b\n")
-    lines = []
-    for line in examples.splitlines():
-        lines.append(f"  {line}")
-        if not line.endswith("\\"):
-            break
-    return "\n".join(["\n\nFor example:", *lines]) if lines else ""
+    first = re.search(r"\x08\n((?:.*\\\n)*.*)", inspect.cleandoc(command.help or ""))
+    return f"\n\nFor example:\n{textwrap.indent(first[1], '  ')}" if first else ""
 
 
 @contextlib.contextmanager

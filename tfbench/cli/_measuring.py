@@ -53,14 +53,6 @@ class Measuring(NamedTuple):
         memory = None if self.memory_limit_bytes is None else int(self.memory_limit_bytes)
         return RunLimits(timeout_seconds=self.run_timeout_seconds, memory_bytes=memory)
 
-    @property
-    def plan_limits(self) -> dict[str, Any]:
-        """The same, as the plan of a sweep has them."""
-        return {
-            "run_timeout_seconds": self.run_timeout_seconds,
-            "memory_limit_bytes": self.limits.memory_bytes,
-        }
-
     def make_request(
         self,
         recipe: str | None,

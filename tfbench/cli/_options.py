@@ -1,13 +1,17 @@
-"""Options that several commands share, each declared once, and help that shows them in groups."""
+"""Options that several commands share, each declared once, and help that shows them in groups.
+
+What the shell completes besides options is at the end.
+"""
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from tfbench.wording import DEFAULT_STORE
 
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_MOST_RUNS = 50  # that are completed, the newest
+_RECIPE_SUFFIXES = (".toml", ".py", ".keras")
 STRATEGIES = ("default", "one_device", "mirrored", "multi_worker", "model", "hybrid")
 BACKENDS = ("tensorflow", "jax", "torch")
 WORKER_PARAMETERS = ("workers", "coordinator", "num_workers", "worker_index")
@@ -273,53 +279,6 @@ def plan_options(repeats: str = "3..20") -> Callable[[F], F]:
     )
 
 
-def setup_options(*, refine: int = 0) -> Callable[[F], F]:
-    """Returns what adds the options of what is varied and compared, and adds `refine` values."""
-    return stack(
-        click.option(
-            "--vary",
-            "variations",
-            multiple=True,
-            required=bool(refine),
-            metavar="KEY=VALUES",
-            help=(
-                "The size to search: KEY=LOW..HIGH, or KEY=A,B,C."
-                if refine
-                else (
-                    "Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's"
-                    " [sweep]]"
-                )
-            ),
-        ),
-        click.option(
-            "--setup",
-            "setups",
-            multiple=True,
-            metavar='"STRATEGY DEVICES ..."',
-            help=(
-                "One of the two setups, as in --between. Twice."
-                if refine
-                else (
-                    'Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0'
-                    " @a100\". Repeatable; the first is the baseline. [default: the recipe's, else"
-                    " CPU, one GPU, all GPUs]"
-                )
-            ),
-        ),
-        click.option(
-            "--refine",
-            type=count(1 if refine else 0, 1000),
-            default=refine,
-            help="Add up to N values to one --vary where the faster setup changes.",
-        ),
-        click.option(
-            "--step",
-            type=count(1),
-            help="In a range, only multiples of N, such as the number of replicas.",
-        ),
-    )
-
-
 def is_given(name: str | None) -> bool:
     """Whether a parameter was given on the command line, not by a variable."""
     source = click.get_current_context().get_parameter_source(name or "")
@@ -343,3 +302,44 @@ def require_absent(why: str, *names: str) -> None:
             given.append(param.human_readable_name)
     if given:
         raise click.UsageError(f"{why}: leave {', '.join(given)} out.")
+
+
+def complete_recipe(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offers the shipped recipes, and what may be one in this folder; else any file."""
+    from tfbench.recipe.files import list_recipes
+
+    names = [*list_recipes()]
+    names += [path.name for path in Path().iterdir() if path.suffix in _RECIPE_SUFFIXES]
+    found = _begin_with(incomplete, map(CompletionItem, names))
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def complete_run(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offers the newest runs of the store, each by its id, with its name."""
+    store: Store | None = context.params.get("store")
+    if store is None:
+        return []
+    items = [CompletionItem("@last")]
+    for head in store.heads()[:_MOST_RUNS]:
+        items.append(CompletionItem(head.run_id, help=head.name))
+    return _begin_with(incomplete, items)
+
+
+def complete_sweep(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offers the sweeps of the store."""
+    from tfbench.store.sweep_log import list_sweeps
+
+    store: Store | None = context.params.get("store")
+    if store is None:
+        return []
+    return _begin_with(incomplete, map(CompletionItem, ["@last", *list_sweeps(store)]))
+
+
+def _begin_with(incomplete: str, items: Iterable[CompletionItem]) -> list[CompletionItem]:
+    return [item for item in items if item.value.startswith(incomplete)]

@@ -1,6 +1,7 @@
 """Plans and makes sweeps for the commands, with what is shown before, meanwhile and after."""
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,11 +13,14 @@ from tfbench.cli._output import (
     exit_code,
     log,
     log_waiting,
+    require_free,
     terminal_width,
     text_width,
+    write_to,
 )
 from tfbench.cli._store import describe_unreadable, read_settings, tracker_maker
 from tfbench.errors import ExitCode
+from tfbench.wording import allowing_words, command_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +39,8 @@ def make_plan(
     *,
     variations: "Sequence[str]",
     setups: "Sequence[str]",
-    refine: int,
-    step: int | None,
+    refine: int = 0,
+    step: int | None = None,
     **planning: Any,
 ) -> "SweepPlan":
     """Reads what is to be varied and compared, and plans a sweep.
@@ -56,7 +60,13 @@ def make_plan(
     named = [parse_setup(text) for text in setups]
     varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
     return plan_sweep(
-        request, named, varied, refine=refine, step=multiple, **planning, **measuring.plan_limits
+        request,
+        named,
+        varied,
+        refine=refine,
+        step=multiple,
+        limits=measuring.limits,
+        **planning,
     )
 
 
@@ -85,13 +95,14 @@ def make_sweep(
     from tfbench.sweeps.tasks import reusable_results
 
     plan = planned.plan
-    results = planned.results
+    due = planned.due
+    results = planned.runs.results
     if not ray:
-        results = reusable_results(plan, results, measuring.store, planned.due.runs)
-        check_machine(plan, [run for run in planned.due.runs if run.number not in results])
-    num_made = sum(run.number in results for run in planned.due.runs)
-    num_due = len(planned.due.runs)
-    show_plan(plan, num_due - num_made, planned.due.num_most - num_made, measuring)
+        results = reusable_results(plan, planned.runs, due.runs)
+        check_machine(plan, due.without(results))
+    num_left = len(due.without(results))
+    num_made = len(due.runs) - num_left
+    show_plan(plan, num_left, due.num_most - num_made, measuring)
     if dry_run:
         return ExitCode.DONE
     maker = dataclasses.replace(measuring.open_maker(planned.before), settings=read_settings())
@@ -154,6 +165,44 @@ def show_plan(
     store = measuring.store.root
     lines = plan_lines(plan, num_left, num_most_left, store=store, width=text_width())
     echo_lines([*lines, *more], err=measuring.as_json)
+
+
+def write_plan(planned: "Planned", path: Path, measuring: "Measuring") -> ExitCode:
+    """Writes a plan's file, and begins the sweep's record; nothing is measured."""
+    from tfbench.store.sweep_log import encode_record
+    from tfbench.sweeps.plan import SweepRecord, list_planned_runs
+    from tfbench.sweeps.tasks import list_tasks
+
+    plan = planned.plan
+    require_free(path)
+    write_to(path, encode_record(SweepRecord(plan)))
+    with planned.log:
+        tasks = list_tasks(plan)
+    numbers: dict[str, list[str]] = {}  # of tasks, by kind of machine
+    for task in tasks:
+        if task.machine:
+            numbers.setdefault(task.machine, []).append(str(task.number))
+    num_runs = len(list_planned_runs(plan))
+    allowing = allowing_words(plan.allows_code)
+    task_words = ("sweep", "--plan", str(path), "--task", "N", *allowing)
+    show_plan(
+        plan,
+        num_runs,
+        num_runs,
+        measuring,
+        "",
+        f"{path} has tasks 0 to {len(tasks) - 1}, each for one machine that does nothing else"
+        " meanwhile.",
+        *(f"  on {machine}: {','.join(listed)}" for machine, listed in numbers.items()),
+        "This makes a task, then brings home what came of all of them, as often as you like, and"
+        " shows it:",
+        f"  {command_line(*task_words, '--store', 'DIR')}",
+        f"  {measuring.store.command('import')} DIR/journals/*.jsonl",
+        f"  {measuring.store.command('compare', '--sweep', plan.sweep_id)}",
+    )
+    if measuring.as_json:
+        echo_json({"id": plan.sweep_id, "plan": str(path), "num_tasks": len(tasks)})
+    return ExitCode.DONE
 
 
 def _make_on_ray(

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
 from tfbench.cli._options import (
     FILE,
     GroupedCommand,
     allow_unequal_option,
+    complete_recipe,
     count,
     read_share,
     read_share_or_zero,
@@ -83,7 +83,7 @@ def check_command(
     tfbench check mine.toml --baseline mine.json --format json > check.json
     """
     from tfbench.comparisons import baseline as baselines
-    from tfbench.comparisons.regression_text import (
+    from tfbench.comparisons.baseline_text import (
         baseline_sections,
         check_document,
         check_sections,

@@ -4,8 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_run, complete_sweep
-from tfbench.cli._options import allow_unequal_option, stack, store_option
+from tfbench.cli._options import (
+    allow_unequal_option,
+    complete_run,
+    complete_sweep,
+    stack,
+    store_option,
+)
 from tfbench.cli._output import echo_comparison, echo_json, echo_lines, terminal_width
 from tfbench.cli._store import end_with_unreadable, read_settings
 

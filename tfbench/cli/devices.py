@@ -204,6 +204,6 @@ def _describe(
                 missing = frameworks.Framework(name=name)
                 install = frameworks.install_with_cuda(missing, gpus[0].driver or "")
             rows.append((title, f"not installed; `{install}` adds it"))
-    rows += [("energy", f"of {source.name} ({source.part})") for source in energy.sources]
+    rows += [("energy", f"of GPU {source.name}") for source in energy.sources]
     rows += [("energy", f"unavailable, {problem}") for problem in energy.problems]
     return table.Section("Devices", tables=(table.facts(rows),))

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import GroupedCommand, read_duration, setup_option
+from tfbench.cli._options import GroupedCommand, complete_recipe, read_duration, setup_option
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.errors import ExitCode
 

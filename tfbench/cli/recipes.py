@@ -1,11 +1,11 @@
-"""`tfbench list` and `validate`: what there is to run, and whether a recipe is right."""
+"""`tfbench list`, `validate` and `help`: what there is, and whether a recipe is right."""
 
-from typing import Any
+from importlib.resources import files
+from typing import Any, cast
 
 import click
 
-from tfbench.cli._completion import complete_recipe
-from tfbench.cli._options import allow_code_option, format_option, set_option
+from tfbench.cli._options import allow_code_option, complete_recipe, format_option, set_option
 from tfbench.cli._output import echo_json, echo_lines, echo_sections
 from tfbench.errors import ExitCode, TfbenchError
 from tfbench.recipe import registry
@@ -115,3 +115,30 @@ def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -
     except (TfbenchError, OSError) as error:
         return [f"{where}{line}" for line in shorten_lines(str(error)).splitlines()]
     return []
+
+
+@click.command("help", short_help="Explain a command, or how to read results.")
+@click.argument("topic", default="")
+@click.pass_context
+def help_command(context: click.Context, topic: str) -> None:
+    """Print the help of a command, or with `results` how to read tables and verdicts.
+
+    \b
+    tfbench help results
+    tfbench help sweep
+    """
+    if topic == "results":
+        path = files("tfbench.show").joinpath("results.txt")
+        click.echo(path.read_text(encoding="utf-8"), nl=False)
+        return
+    main = context.find_root()
+    if not topic:
+        click.echo(main.command.get_help(main))
+        return
+    command = cast(click.Group, main.command).get_command(main, topic)
+    if command is None:
+        raise click.UsageError(
+            f"'{topic}' is not a command. `tfbench --help` lists them; `tfbench help results` says"
+            " how to read results."
+        )
+    click.echo(command.get_help(click.Context(command, info_name=topic, parent=main)))

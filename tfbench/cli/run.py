@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
 from tfbench.cli._options import (
     WORKER_PARAMETERS,
     GroupedCommand,
+    complete_recipe,
+    complete_run,
     count,
     read_share,
     require_absent,
@@ -168,7 +169,7 @@ def run_command(
 
 def _show_beginning(request: "RunRequest", measuring: Measuring) -> ExitCode:
     """Shows what a run would be, up to its first step; nothing of it is kept."""
-    from tfbench.runs.beginning import BeginningConsole, beginning_document
+    from tfbench.runs.console import BeginningConsole, beginning_document
     from tfbench.store.store import Store
 
     argv = tuple(word for word in request.argv if word != "--dry-run")  # what a guess advises

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_run
 from tfbench.cli._options import (
     FILE,
     asked_uri_option,
+    complete_run,
     count,
     format_option,
     require_absent,
@@ -143,8 +143,7 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
     tfbench diff mnist_mlp-1000x1000-b100-default @last
     tfbench diff 3f2a @last --format json
     """
-    from tfbench.comparisons.difference import compare_runs
-    from tfbench.comparisons.difference_text import difference_sections
+    from tfbench.comparisons.difference import compare_runs, difference_sections
     from tfbench.runs.stored_run import read_stored
 
     a, b = (read_stored(store, store.find(run, trained=True)) for run in (first, second))
@@ -172,15 +171,13 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     tfbench export 3f2a -o mnist_mlp-gpu.jsonl
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
-    import collections
-
     from tfbench.store import json_lines
     from tfbench.store.journal import read_records
 
     run_id = store.find(run)
     journal = store.journal_path(run_id)
-    kinds = collections.Counter(record["kind"] for record in read_records(journal))
-    if not kinds["exit"]:
+    kinds = [record["kind"] for record in read_records(journal)]
+    if "exit" not in kinds:
         click.echo(
             f"Warning: run {run_id} has no end, so the file is incomplete. `tfbench recover`"
             " adds it.",
@@ -190,7 +187,7 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     require_free(target)
     write_to(target, json_lines.whole_lines(journal.read_bytes()))
     if not is_stdout(target):
-        echo_lines([f"{target}: run {run_id}, {kinds.total()} lines of JSON."])
+        echo_lines([f"{target}: run {run_id}, {len(kinds)} lines of JSON."])
 
 
 @click.command("import", short_help="Import exported runs.")

@@ -4,9 +4,8 @@ from typing import Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, measures
-from tfbench.cli._options import GroupedCommand, batch_size_option, plan_options
+from tfbench.cli._options import GroupedCommand, batch_size_option, complete_recipe, plan_options
 from tfbench.cli._sweeping import make_sweep
 from tfbench.errors import ExitCode
 
@@ -81,7 +80,7 @@ def scale_command(
         choose_kind(devices, counts, num_gpus, training.backend),
         modes=chosen,
         per_replica_batch_size=None if is_strong else training.global_batch_size,
+        limits=measuring.limits,
         **planning,
-        **measuring.plan_limits,
     )
     return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run)

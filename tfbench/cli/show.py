@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench import errors
-from tfbench.cli._completion import complete_recipe
-from tfbench.cli._options import allow_code_option, format_option, set_option
+from tfbench.cli._options import allow_code_option, complete_recipe, format_option, set_option
 from tfbench.cli._output import echo_json, echo_sections, log_waiting, terminal_width
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry

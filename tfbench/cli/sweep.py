@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import (
     FILE,
     GroupedCommand,
+    complete_recipe,
+    complete_sweep,
+    count,
     global_batch_size_option,
     is_given,
     plan_options,
     require_absent,
-    setup_options,
 )
-from tfbench.cli._output import echo_json, exit_code, require_free, write_to
+from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._store import read_settings
-from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
+from tfbench.cli._sweeping import make_plan, make_sweep, write_plan
 from tfbench.errors import ExitCode
-from tfbench.wording import allowing_words, command_line
 
 if TYPE_CHECKING:
     from tfbench.sweeps.arguments import Rounds
@@ -34,9 +34,6 @@ _PLANNING = (
     "variations",
     "batch_sizes",
     "setups",
-    "aa",
-    "refine",
-    "step",
     "rounds",
     "seconds",
     "full",
@@ -55,7 +52,24 @@ _PLANNING = (
     "sweep", cls=GroupedCommand, short_help="Compare devices and strategies over several sizes."
 )
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
-@setup_options()
+@click.option(
+    "--vary",
+    "variations",
+    multiple=True,
+    metavar="KEY=VALUES",
+    help="Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's [sweep]]",
+)
+@click.option(
+    "--setup",
+    "setups",
+    multiple=True,
+    metavar='"STRATEGY DEVICES ..."',
+    help=(
+        'Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100".'
+        " Repeatable; the first is the baseline, and one given twice is compared with itself (A/A"
+        " test). [default: the recipe's, else CPU, one GPU, all GPUs]"
+    ),
+)
 @click.option(
     "--global-batch-size",
     "--batch-size",
@@ -63,7 +77,6 @@ _PLANNING = (
     metavar="SIZES",
     help="Short for --vary training.global_batch_size=SIZES.",
 )
-@click.option("--aa", is_flag=True, help="Compare a setup with itself (A/A test).")
 @plan_options()
 @click.option(
     "--full", is_flag=True, help="Train each run to the recipe's epochs, validation included."
@@ -121,8 +134,8 @@ def sweep_command(
         --vary training.global_batch_size=32,512
     tfbench sweep mnist_mlp --vary training.intra_op_threads=1,2 \\
         --setup "default cpu:0" --repeats 3..40 --time-budget 10m
-    tfbench sweep mnist_mlp --vary training.global_batch_size=32..4096 --refine 6
-    tfbench sweep mnist_mlp --aa
+    tfbench sweep mnist_mlp --vary training.global_batch_size=32..4096
+    tfbench sweep mnist_mlp --setup "default cpu:0" --setup "default cpu:0"
     tfbench sweep --resume @last
 
     On a cluster, each machine runs all rounds of a configuration, one run at a time:
@@ -149,7 +162,7 @@ def sweep_command(
         return _resume(resume, measuring, dry_run=dry_run, ray=ray, time_budget_seconds=budget)
     planned = _plan_new_sweep(measuring, ray=ray, plan_path=plan_path, **planning)
     if plan_path and not dry_run:
-        return _write_plan(planned, plan_path, measuring)
+        return write_plan(planned, plan_path, measuring)
     return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
 
 
@@ -173,7 +186,7 @@ def _resume(
         plan = dataclasses.replace(planned.plan, time_budget_seconds=time_budget_seconds)
         planned = planned._replace(plan=plan)
     if ray and planned.plan.refinement:
-        raise click.UsageError("--ray cannot resume a sweep with --refine. Leave out --ray.")
+        raise click.UsageError("--ray cannot resume a crossover. Leave out --ray.")
     if ray and planned.plan.time_budget_seconds is not None:
         raise click.UsageError("--ray cannot resume a sweep with --time-budget. Leave out --ray.")
     return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
@@ -213,24 +226,21 @@ def _plan_new_sweep(
             seconds = 0.5
         if not (is_given("time_budget_seconds") or other_machines):
             planning["time_budget_seconds"] = _QUICK_SECONDS
-        if not is_given("rounds"):
-            planning["rounds"] = DEFAULT_QUICK_ROUNDS
     if recipe is None:
         raise click.UsageError(
             "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none."
         )
     if full:
         require_absent("--full trains to the recipe's epochs", "seconds")
-        if not is_given("rounds"):
+    if not is_given("rounds"):
+        if full:
             planning["rounds"] = DEFAULT_FULL_ROUNDS
-    if other_machines:
-        require_absent(
-            "other machines support neither a time budget nor refinement",
-            "time_budget_seconds",
-            "refine",
-        )
-        if plan_path and not (full or is_given("rounds")):
+        elif plan_path:
             planning["rounds"] = DEFAULT_FIXED_ROUNDS
+        elif quick:
+            planning["rounds"] = DEFAULT_QUICK_ROUNDS
+    if other_machines:
+        require_absent("other machines support no time budget", "time_budget_seconds")
         if plan_path and not planning["rounds"].are_fixed:
             raise click.UsageError(
                 "a plan for a scheduler has a fixed number of rounds: --repeats N, such as"
@@ -249,7 +259,32 @@ def _plan_new_sweep(
 )
 @click.argument("recipe", shell_complete=complete_recipe)
 @click.option("--between", nargs=2, metavar="SETUP SETUP", help="The two setups to compare.")
-@setup_options(refine=10)
+@click.option(
+    "--vary",
+    "variations",
+    multiple=True,
+    required=True,
+    metavar="KEY=VALUES",
+    help="The size to search: KEY=LOW..HIGH, or KEY=A,B,C.",
+)
+@click.option(
+    "--setup",
+    "setups",
+    multiple=True,
+    metavar='"STRATEGY DEVICES ..."',
+    help="One of the two setups, as in --between. Twice.",
+)
+@click.option(
+    "--refine",
+    type=count(1, 1000),
+    default=10,
+    help="Add up to N values where the faster setup changes.",
+)
+@click.option(
+    "--step",
+    type=count(1),
+    help="In a range, only multiples of N, such as the number of replicas.",
+)
 @plan_options("3..7")
 @global_batch_size_option
 @measures
@@ -266,10 +301,10 @@ def crossover_command(
 ) -> ExitCode:
     """Find the size above which the second of two setups is faster than the first.
 
-    This is `tfbench sweep` with --refine. It measures a coarse grid over KEY=LOW..HIGH (or the
-    values of KEY=A,B,C). Then it adds values where the faster setup changes, until neighbours are
-    within 10 %. If the key is a list, every item gets the value. A value at which a run fails ends
-    the range. Ctrl-C keeps what was measured; `tfbench sweep --resume` continues.
+    This is a sweep. It measures a coarse grid over KEY=LOW..HIGH (or the values of KEY=A,B,C). Then
+    it adds values where the faster setup changes, until neighbours are within 10 %. If the key is a
+    list, every item gets the value. A value at which a run fails ends the range. Ctrl-C keeps what
+    was measured; `tfbench sweep --resume` continues.
 
     \b
     tfbench crossover mnist_mlp --data synthetic \\
@@ -295,49 +330,11 @@ def crossover_command(
         recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds
     )
     plan = make_plan(request, measuring, setups=named, rounds=rounds, **planning)
-    if len(plan.setups) < 2:  # also where one names the backend that both have
+    if plan.setups[1].again:  # also where one names the backend that both have
         raise click.UsageError(f'both setups are "{plan.setups[0].label}". Name two.')
     return make_sweep(
         new_sweep(measuring.store, plan), measuring, dry_run=dry_run, is_crossover=True
     )
-
-
-def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCode:
-    """Writes a plan's file, and begins the sweep's record; nothing is measured."""
-    from tfbench.store.sweep_log import encode_record
-    from tfbench.sweeps.plan import SweepRecord, list_planned_runs
-    from tfbench.sweeps.tasks import list_tasks
-
-    plan = planned.plan
-    require_free(path)
-    write_to(path, encode_record(SweepRecord(plan)))
-    with planned.log:
-        tasks = list_tasks(plan)
-    numbers: dict[str, list[str]] = {}  # of tasks, by kind of machine
-    for task in tasks:
-        if task.machine:
-            numbers.setdefault(task.machine, []).append(str(task.number))
-    num_runs = len(list_planned_runs(plan))
-    allowing = allowing_words(plan.allows_code)
-    task_words = ("sweep", "--plan", str(path), "--task", "N", *allowing)
-    show_plan(
-        plan,
-        num_runs,
-        num_runs,
-        measuring,
-        "",
-        f"{path} has tasks 0 to {len(tasks) - 1}, each for one machine that does nothing else"
-        " meanwhile.",
-        *(f"  on {machine}: {','.join(listed)}" for machine, listed in numbers.items()),
-        "This makes a task, then brings home what came of all of them, as often as you like, and"
-        " shows it:",
-        f"  {command_line(*task_words, '--store', 'DIR')}",
-        f"  {measuring.store.command('import')} DIR/journals/*.jsonl",
-        f"  {measuring.store.command('compare', '--sweep', plan.sweep_id)}",
-    )
-    if measuring.as_json:
-        echo_json({"id": plan.sweep_id, "plan": str(path), "num_tasks": len(tasks)})
-    return ExitCode.DONE
 
 
 def _make_task(path: Path, number: int, num_rounds: int | None, measuring: Measuring) -> ExitCode:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_sweep
-from tfbench.cli._options import asked_uri_option, require_absent, store_option
+from tfbench.cli._options import asked_uri_option, complete_sweep, require_absent, store_option
 from tfbench.cli._output import log, log_waiting
 from tfbench.cli._store import read_settings, tracker_maker
 from tfbench.errors import TrackingError, UnknownNameError, did_you_mean

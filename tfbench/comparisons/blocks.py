@@ -18,6 +18,7 @@ Horn, Horn and Duncan, "Estimating heteroscedastic variances in linear models" (
 """
 
 import functools
+import itertools
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -61,13 +62,13 @@ class Runs:
 
     def up_to(self, num_rounds: int) -> "Runs":
         """Returns the runs of the first rounds of a sweep."""
-        places = [place for place, number in enumerate(self.numbers) if number <= num_rounds]
+        is_kept = [number <= num_rounds for number in self.numbers]
         return Runs(
             setup=self.setup,
-            speeds=tuple(self.speeds[place] for place in places),
-            rounds=tuple(self.rounds[place] for place in places),
-            sessions=tuple(self.sessions[place] for place in places) if self.sessions else (),
-            numbers=tuple(self.numbers[place] for place in places),
+            speeds=tuple(itertools.compress(self.speeds, is_kept)),
+            rounds=tuple(itertools.compress(self.rounds, is_kept)),
+            sessions=tuple(itertools.compress(self.sessions, is_kept)),
+            numbers=tuple(itertools.compress(self.numbers, is_kept)),
         )
 
     def has_rounds(self, num_rounds: int) -> bool:
@@ -124,11 +125,11 @@ class BlockFit:
         num = min(len(self._row[first].speeds), len(self._row[second].speeds))
         if before is after:
             return self._compare_within(before, first, second, num)
-        variances = [before.mean_variance(first), after.mean_variance(second)]
+        variances = ((before.mean_variance(first), 1.0), (after.mean_variance(second), 1.0))
         return Difference(
             value=after.mean_of(second) - before.mean_of(first),
             weight=1.0,
-            own=add_estimates([(variance, 1.0) for variance in variances]),
+            own=add_estimates(variances),
             num=num,
             is_between_sessions=True,
         )
@@ -155,10 +156,10 @@ class BlockFit:
             for setup in (first, second):
                 variance = pair.variances.get(setup) or component.variance_of(setup)
                 terms.append((variance, weights.pop(setup)))
+        for setup, factor in weights.items():
+            terms.append((component.variance_of(setup), factor))
         own = add_estimates(terms)
         if weights:
-            terms += [(component.variance_of(setup), weights[setup]) for setup in weights]
-            own = add_estimates(terms)
             # Where a pair scatters little by chance, the rest of the sum makes it look too certain.
             alike = [(part._replace(variance=1.0), factor) for part, factor in terms]
             degrees = min(own.degrees_of_freedom, add_estimates(alike).degrees_of_freedom)
@@ -177,13 +178,15 @@ class BlockFit:
 
     def _ratios(self, first: int, second: int) -> list[float]:
         """Returns the logarithm of second over first of each block with one run of either."""
-        singles = []
-        for setup in (first, second):
-            counts = Counter(self._blocks[setup])
-            speeds = zip(self._blocks[setup], self._row[setup].speeds, strict=True)
-            singles.append({block: speed for block, speed in speeds if counts[block] == 1})
-        before, after = singles
+        before = self._singles_of(first)
+        after = self._singles_of(second)
         return [math.log(after[block] / before[block]) for block in before if block in after]
+
+    def _singles_of(self, setup: int) -> dict[Hashable, float]:
+        """Returns the speed in each block with one run of a setup."""
+        counts = Counter(self._blocks[setup])
+        speeds = zip(self._blocks[setup], self._row[setup].speeds, strict=True)
+        return {block: speed for block, speed in speeds if counts[block] == 1}
 
 
 def _find_blocks(row: Sequence[Runs]) -> list[list[Hashable]]:
@@ -192,21 +195,19 @@ def _find_blocks(row: Sequence[Runs]) -> list[list[Hashable]]:
     Rounds are blocks where they connect all setups of their session. Elsewhere the session is one
     block: a setup that ran alone has no round in common with others, and its rounds are repeats.
     """
-    rounds_by_session: dict[Hashable, list[set[Hashable]]] = {}
+    rounds_by_session: dict[Hashable, dict[int, set[Hashable]]] = {}
     for setup, runs in enumerate(row):
         for session, place in runs.list_places():
-            rounds = rounds_by_session.setdefault(session, [set() for _ in row])
-            rounds[setup].add(place)
+            rounds_by_session.setdefault(session, {}).setdefault(setup, set()).add(place)
     by_rounds = set()
     for session, rounds in rounds_by_session.items():
-        present = [places for places in rounds if places]
-        if len(present) > 1 and len(_connect(present)) == 1:
+        if len(rounds) > 1 and len(_connect(list(rounds.values()))) == 1:
             by_rounds.add(session)
     blocks = []
     for runs in row:
         own: list[Hashable] = []
         for session, place in runs.list_places():
-            own.append((session, place) if session in by_rounds else (session, None))
+            own.append((session, place if session in by_rounds else None))
         blocks.append(own)
     return blocks
 
@@ -281,10 +282,15 @@ class _Component:
         self.setups = setups
         self._place = {setup: place for place, setup in enumerate(setups)}
         numbers: dict[Hashable, int] = {}
-        block_of = [numbers.setdefault(run.block, len(numbers)) for run in observations]
-        setup_of = [self._place[run.setup] for run in observations]
+        block_of = []
+        setup_of = []
+        logs_of_runs = []
+        for run in observations:
+            block_of.append(numbers.setdefault(run.block, len(numbers)))
+            setup_of.append(self._place[run.setup])
+            logs_of_runs.append(run.log)
         design = _find_design(tuple(setup_of), tuple(block_of))
-        logs = np.array([run.log for run in observations])
+        logs = np.array(logs_of_runs)
         means = np.bincount(block_of, weights=logs) / design.sizes
         centred = logs - means[block_of]
         effects = design.to_effects @ centred
@@ -331,7 +337,7 @@ class _Component:
     def mean_variance(self, setup: int) -> VarianceEstimate:
         """Returns the variance of `mean_of`, by how runs and blocks of this component scatter."""
         weights = self._by_setup(self._design.weights_of_mean(self._place[setup]))
-        terms = [(self.variance_of(own), weights[own]) for own in weights]
+        terms = [(self.variance_of(own), weight) for own, weight in weights.items()]
         if self._level_variance.degrees_of_freedom:
             terms.append((self._level_variance, 1.0))
         return add_estimates(terms)

@@ -5,13 +5,16 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from tfbench.comparisons.comparison import Comparison, Entry, Row
-from tfbench.comparisons.machines import energy_parts, has_energy, samples_per_joule
-from tfbench.comparisons.machines_text import machines_document, machines_section
-from tfbench.comparisons.references import match_references
-from tfbench.comparisons.references_text import reference_section, references_document
-from tfbench.comparisons.scaling import find_scaling
-from tfbench.comparisons.scaling_text import scaling_document, scaling_section
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Entry, Row
+from tfbench.comparisons.machines import (
+    has_energy,
+    machines_document,
+    machines_section,
+    samples_per_joule,
+)
+from tfbench.comparisons.references import match_references, reference_section, references_document
+from tfbench.comparisons.scaling import find_scaling, scaling_document, scaling_section
 from tfbench.comparisons.speeds import (
     legend,
     round_cells,
@@ -33,6 +36,31 @@ from tfbench.wording import count
 _BAR = 40
 _WIDEST = 10
 _MAX_WARNINGS = 2  # kinds on a screen
+# Of a row of records, by what it is of a speed-up.
+_SPEEDUP_FIELDS = {
+    "speedup": "ratio",
+    "speedup_low": "low",
+    "speedup_high": "high",
+    "finding": "finding",
+    "decided": "is_decided",
+    "judgement": "judgement",
+    "equal": "is_equal",
+    "too_noisy": "is_too_noisy",
+    "suggested": "is_suggested",
+    "between_sessions": "is_between_sessions",
+}
+_HIDDEN_OF_ENTRY = (
+    "runs",
+    "speed",
+    "outcome",
+    "left_out",
+    "host",
+    "measured",
+    "sessions",
+    "session_speeds",
+    "input_share",
+    "transfer_share",
+)
 _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand above their columns
 _NAMED_BESIDE_ROUNDS = 32  # the same where there is a column of rounds
 
@@ -40,10 +68,7 @@ _NAMED_BESIDE_ROUNDS = 32  # the same where there is a column of rounds
 def comparison_table(
     comparison: Comparison, notes: Sequence[str] = (), *, is_live: bool = False
 ) -> Table:
-    """Returns a row for each configuration.
-
-    It has the speed of each setup, and how that compares with the baseline's; of a sweep that adds
-    rounds, how many there are.
+    """Returns a row for each configuration: each setup's speed, and its ratio to the baseline's.
 
     Setups whose names are long, and more than two, have letters, which the first note explains.
 
@@ -62,12 +87,11 @@ def comparison_table(
         columns.append(Column("num_parameters", "parameters", "{:,}".format, rank=3 + more_rank))
     for place, setup in enumerate(setups):
         name = names[setup]
-        is_one_of_several = len(setups) > 2 and setup != comparison.baseline
         speed_rank, ratio_rank = _ranks(place, len(setups), is_live=is_live)
         speed = Column(f"speed {setup}", name, rank=speed_rank, hidden_as=f"speed of {name}")
         columns.append(speed)
-        if setup != comparison.baseline:
-            title = f"{name} vs {names[setups[0]]}" if is_one_of_several else "speed-up"
+        if place:
+            title = f"{name} vs {names[setups[0]]}" if len(setups) > 2 else "speed-up"
             columns.append(Column(f"ratio {setup}", title, rank=ratio_rank))
         if has_energy(comparison):
             columns.append(Column(f"energy {setup}", "samples/J", rank=1 + more_rank))
@@ -78,11 +102,9 @@ def comparison_table(
         values["num_parameters"] = row.num_parameters
         values |= round_cells(row.entries.values(), row.speedups.values())
         for setup, entry in row.entries.items():
-            values |= {
-                f"speed {setup}": speed_text(entry),
-                f"ratio {setup}": speedup_text(entry),
-                f"energy {setup}": _energy_text(entry),
-            }
+            values[f"speed {setup}"] = speed_text(entry)
+            values[f"ratio {setup}"] = speedup_text(entry)
+            values[f"energy {setup}"] = _energy_text(entry)
         rows.append(values)
     return Table("samples/s of every configuration", tuple(columns), rows, (*letters, *notes))
 
@@ -93,10 +115,13 @@ def _ranks(place: int, num_setups: int, *, is_live: bool) -> tuple[int, int]:
     Of a sweep that goes on, the first speed-up is hidden last, and the baseline's speed before it.
     """
     if not is_live:
-        return (2 if place and num_setups > 2 else 0), 0
-    if not place:
+        is_baseline = not place
+        return (0 if is_baseline or num_setups < 3 else 2), 0
+    if place == 0:
         return 2, 0
-    return 2 + num_setups, 1 if place == 1 else 1 + place
+    if place == 1:
+        return 2 + num_setups, 1
+    return 2 + num_setups, 1 + place
 
 
 def _key_columns(comparison: Comparison) -> list[Column]:
@@ -130,7 +155,8 @@ def loss_table(comparison: Comparison) -> Table | None:
     rows = []
     for row in comparison.rows:
         values = _configuration_of(row)
-        values |= {setup: entry.val_loss for setup, entry in row.entries.items()}
+        for setup, entry in row.entries.items():
+            values[setup] = entry.val_loss
         rows.append(values)
     return Table("validation loss", tuple(columns), rows)
 
@@ -143,13 +169,19 @@ def _name_setups(comparison: Comparison) -> tuple[list[str], dict[str, str], lis
     others = [setup for setup in comparison.setups if setup != comparison.baseline]
     setups = [comparison.baseline, *others]
     most = _NAMED_BESIDE_ROUNDS if comparison.looks.rounds else _NAMED_CHARACTERS
-    if not others[1:] and sum(map(len, setups)) <= most:
+    if len(setups) < 3 and sum(map(len, setups)) <= most:
         return setups, {setup: setup for setup in setups}, []
-    names = dict(zip(setups, _letters(), strict=False))
-    meanings = [f"{names[setup]} = {setup}" for setup in setups]
+    names = dict(zip(setups, _list_letters(), strict=False))
+    meanings = [f"{name} = {setup}" for setup, name in names.items()]
     if others:
         meanings[0] += " (baseline)"
     return setups, names, [";  ".join(meanings)]
+
+
+def _list_letters() -> Iterator[str]:
+    """Yields A to Z, then AA, AB, ..."""
+    for length in itertools.count(1):
+        yield from map("".join, itertools.product(string.ascii_uppercase, repeat=length))
 
 
 def speedup_bars(comparison: Comparison) -> Table | None:
@@ -160,7 +192,8 @@ def speedup_bars(comparison: Comparison) -> Table | None:
     rows = []
     all_places = [1.0]
     for row in comparison.rows:
-        for speedup in [entry.speedup for entry in row.entries.values()]:
+        for entry in row.entries.values():
+            speedup = entry.speedup
             if speedup and speedup.low and speedup.high:
                 places = (speedup.low, speedup.ratio, speedup.high)
                 all_places += places
@@ -171,15 +204,19 @@ def speedup_bars(comparison: Comparison) -> Table | None:
     if len(comparison.setups) != 2 or len(rows) < 2 or not is_drawable:
         return None
 
-    def draw(places: tuple[float, float, float]) -> str:
-        low, ratio, high, equal = (
-            round(_BAR * (place - first) / (last - first)) for place in (*places, 1.0)
-        )
-        signs = dict.fromkeys(range(low, high), "-")
+    def place_of(ratio: float) -> int:
+        return round(_BAR * (ratio - first) / (last - first))
+
+    def draw(ratios: tuple[float, float, float]) -> str:
+        low, middle, high = map(place_of, ratios)
+        signs = [" "] * (_BAR + 1)
+        signs[low:high] = "-" * (high - low)
         if high > low + 1:
-            signs |= {low: "|", high: "|"}
-        signs |= {equal: ":", ratio: "O"}
-        return "".join(signs.get(index, " ") for index in range(_BAR + 1))
+            signs[low] = "|"
+            signs[high] = "|"
+        signs[place_of(1.0)] = ":"
+        signs[middle] = "O"
+        return "".join(signs)
 
     left = f"{first:.2f}x".ljust(_BAR - 4)
     right = f"{last:.2f}x".rjust(5)
@@ -192,14 +229,12 @@ def speedup_bars(comparison: Comparison) -> Table | None:
 def comparison_records(comparison: Comparison) -> Table:
     """Returns one row for each configuration and setup, with the raw figures."""
     rows = comparison_rows(comparison)
-    columns = tuple(Column(name, name) for name in (rows[0] if rows else comparison.keys))
-    return Table("", columns, rows)
+    names = rows[0] if rows else comparison.keys
+    return Table("", tuple(Column(name, name) for name in names), rows)
 
 
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Returns a plain row for each configuration and setup.
-
-    It has the keys of the configuration, and the raw figures.
+    """Returns a plain row for each configuration and setup: its keys, and the raw figures.
 
     "samples_per_second" is the geometric mean over the runs, of "num_sessions" sessions. From "low"
     to "high" is its interval by these runs; runs of several sessions have none. So for "speedup",
@@ -209,11 +244,10 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """
     rows = []
     for row in comparison.rows:
-        configuration = {key: row.configuration.get(key) for key in comparison.keys}
         for entry in row.entries.values():
             status, reason = outcome_of(entry)
-            values = {
-                **configuration,
+            values = {key: row.configuration.get(key) for key in comparison.keys}
+            values |= {
                 "num_parameters": row.num_parameters,
                 "global_batch_size": entry.global_batch_size or row.global_batch_size,
                 "setup": entry.setup,
@@ -224,18 +258,11 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
                 "num_runs": len(entry.runs),
                 "num_sessions": entry.num_sessions,
                 "rounds": entry.rounds,
-                "speedup": getattr(entry.speedup, "ratio", None),
-                "speedup_low": getattr(entry.speedup, "low", None),
-                "speedup_high": getattr(entry.speedup, "high", None),
-                "decided": getattr(entry.speedup, "is_decided", None),
-                "judgement": getattr(entry.speedup, "judgement", None),
-                "equal": getattr(entry.speedup, "is_equal", None),
-                "too_noisy": getattr(entry.speedup, "is_too_noisy", None),
-                "suggested": getattr(entry.speedup, "is_suggested", None),
-                "between_sessions": getattr(entry.speedup, "is_between_sessions", None),
-                "reason": reason,
-                "machine": _machine_of(entry),
             }
+            for name, source in _SPEEDUP_FIELDS.items():
+                values[name] = getattr(entry.speedup, source, None)
+            values["reason"] = reason
+            values["machine"] = _machine_of(entry)
             rows.append(values)
     return rows
 
@@ -273,31 +300,18 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
 
 def _entry_document(entry: Entry) -> dict[str, Any]:
     status, reason = outcome_of(entry)
-    hidden = (
-        "runs",
-        "speed",
-        "outcome",
-        "left_out",
-        "host",
-        "measured",
-        "sessions",
-        "session_speeds",
-        "input_share",
-        "transfer_share",
-    )
     runs = []
     for run, session in zip(entry.runs, entry.sessions, strict=True):
         runs.append({"id": run.run_id, "session": session, "samples_per_second": run.speed})
     return {
-        **to_document(entry, without=hidden),
+        **to_document(entry, without=_HIDDEN_OF_ENTRY),
         "machine": _machine_of(entry),
         "status": status,
         "reason": reason,
         "samples_per_second": entry.speed,
-        "decided": entry.speedup.is_decided if entry.speedup else None,
+        "decided": getattr(entry.speedup, "is_decided", None),
         "runs": runs,
         "samples_per_joule": samples_per_joule(entry),
-        "energy_parts": list(energy_parts(entry)),
     }
 
 
@@ -305,18 +319,10 @@ def _machine_of(entry: Entry) -> str | None:
     return machine_of(entry.runs[0]) if entry.runs else None
 
 
-def _letters() -> Iterator[str]:
-    """Yields A to Z, then AA, AB, ..."""
-    for length in itertools.count(1):
-        yield from map("".join, itertools.product(string.ascii_uppercase, repeat=length))
-
-
 def _energy_text(entry: Entry) -> str:
-    """Returns what a joule trains, and of which parts of the machine it is: "31.4 (package)"."""
+    """Returns how many samples a joule of the GPUs trains: "31.4"."""
     value = samples_per_joule(entry)
-    if value is None:
-        return ""
-    return f"{format_number(value)} ({', '.join(energy_parts(entry))})"
+    return "" if value is None else format_number(value)
 
 
 NO_VERDICT = "Nothing is compared: there is one setup, or none with a speed."
@@ -342,7 +348,7 @@ def comparison_sections(
     if published and not is_full and not any(match.pairs for match in matches):
         caveats += published.sentences
         published = None
-    signs = _explain_signs(comparison, is_full=is_full)
+    signs = legend(comparison, is_full=is_full)
     sections = [Section("Verdict", tuple(f"- {text}" for text in verdict) or (NO_VERDICT,))]
     if scaling:
         sections.append(scaling_section(scaling, comparison, signs))
@@ -352,17 +358,21 @@ def comparison_sections(
         sections.append(Section("", tuple(f"i {caveat}" for caveat in caveats)))
     if machines := machines_section(comparison):
         sections.append(machines)
-    last = [published] if published else []  # nobody asked for it
     warnings = merge_warnings([run.warnings for run in comparison.runs])
-    if not is_full:
+    if is_full:
+        listed = []
+        for run_id, why in comparison.unreadable.items():
+            listed.append(f"run {run_id} is left out: {why}")
+        listed += warnings
+        if not listed and comparison.runs:
+            listed.append("None of the runs has one.")
+        sections.append(warnings_section(listed))
+    else:
         details = f"  All warnings  {report}"
-        brief = short_warnings(warnings, most=_MAX_WARNINGS, details=details)
-        return [*sections, *brief, *last]
-    listed = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
-    listed += warnings
-    if not listed and comparison.runs:
-        listed.append("None of the runs has one.")
-    return [*sections, warnings_section(listed), *last]
+        sections += short_warnings(warnings, most=_MAX_WARNINGS, details=details)
+    if published:
+        sections.append(published)  # nobody asked for it
+    return sections
 
 
 def live_table(comparison: Comparison) -> Table:
@@ -370,7 +380,7 @@ def live_table(comparison: Comparison) -> Table:
 
     Its rows say as "is_open" whether anything of them is undecided.
     """
-    signs = _explain_signs(comparison, is_full=False)
+    signs = legend(comparison, is_full=False)
     scaling = find_scaling(comparison)
     if scaling is None:
         return comparison_table(comparison, signs, is_live=True)
@@ -378,19 +388,12 @@ def live_table(comparison: Comparison) -> Table:
     return table
 
 
-def _explain_signs(comparison: Comparison, *, is_full: bool) -> list[str]:
-    """Returns the legend, where there are speed-ups."""
-    has_signs = any(entry.speedup for entry in comparison.all_entries())
-    return [legend(comparison, is_full=is_full)] if has_signs else []
-
-
 def _speed_sections(
     comparison: Comparison, signs: Sequence[str], *, is_full: bool
 ) -> Iterator[Section]:
     yield Section("Speed, samples/s", tables=(comparison_table(comparison, signs),))
-    losses = loss_table(comparison)
-    if losses:
+    if losses := loss_table(comparison):
         yield Section("Validation loss", tables=(losses,))
-    bars = None if is_full else speedup_bars(comparison)
-    if bars:
+    bars = speedup_bars(comparison)
+    if bars and not is_full:
         yield Section("Speed-up", tables=(bars,))

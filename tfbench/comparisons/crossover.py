@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tfbench.comparisons.comparison import Comparison, Entry
-from tfbench.comparisons.crossing_fit import fit_crossing
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Entry
 from tfbench.comparisons.equality import Differences
 from tfbench.comparisons.failures import UNKNOWN
-from tfbench.comparisons.intervals import CONFIDENCE
+from tfbench.comparisons.intervals import CONFIDENCE, Interval, t_quantile
 from tfbench.comparisons.judging import Speedup
 
 # a gap between two values is narrowed until the larger is at most so many times the smaller
@@ -67,11 +67,11 @@ class Crossover:
     @property
     def undecided(self) -> tuple[int, ...]:
         """Values at which neither is seen to be faster, nor both to be equal."""
-        return tuple(
-            value
-            for value, speedup in self.points.items()
-            if speedup.is_between_sessions or not speedup.is_decided
-        )
+        undecided = []
+        for value, speedup in self.points.items():
+            if speedup.is_between_sessions or not speedup.is_decided:
+                undecided.append(value)
+        return tuple(undecided)
 
     @property
     def first_beyond(self) -> int | None:
@@ -121,7 +121,9 @@ def _describe_failure(entries: Sequence[Entry]) -> str:
 
 def value_of(value: Any) -> int:
     """Returns the number that a key is set to; the items of a list are all that number."""
-    return int(value[0] if isinstance(value, list | tuple) else value)
+    if isinstance(value, list | tuple):
+        value = value[0]
+    return int(value)
 
 
 def refine(crossover: Crossover, step: int) -> list[int]:
@@ -139,16 +141,19 @@ def refine(crossover: Crossover, step: int) -> list[int]:
     values = list(crossover.points)
     gaps = set()
     for crossing in crossover.brackets:
-        within = [value for value in values if crossing.low <= value <= crossing.high]
-        gaps |= {(within[0], within[1]), (within[-2], within[-1])}
+        first = values.index(crossing.low)
+        last = values.index(crossing.high)
+        gaps.add((values[first], values[first + 1]))
+        gaps.add((values[last - 1], values[last]))
     if values and crossover.first_beyond:
         gaps.add((values[-1], crossover.first_beyond))
     middles = set()
     for low, high in gaps:
-        if high - low > step and high > _NEAR * low:
-            middle = _round(math.sqrt(low * high), step)
-            middles.add(_clip(middle, low + 1, high - 1))
-    return sorted(middle for middle in middles if middle % step == 0)
+        middle = _round(math.sqrt(low * high), step)
+        middle = _clip(middle, low + 1, high - 1)
+        if high - low > step and high > _NEAR * low and middle % step == 0:
+            middles.add(middle)
+    return sorted(middles)
 
 
 def spread_values(low: int, high: int, step: int, num: int = 5) -> list[int]:
@@ -192,16 +197,19 @@ def _lead(speedup: Speedup) -> int:
 
 
 def _interpolate(points: Mapping[int, Speedup], low: int, high: int) -> Crossing:
-    """Reads where the ratio crosses 1, linearly on logarithmic scales.
+    """Reads where the ratio first crosses 1, linearly on logarithmic scales.
 
     The two ratios lie on both sides of 1.
     """
-    logs = [
-        (math.log(value), math.log(points[value].ratio)) for value in points if low <= value <= high
-    ]
-    changes = [(a, b) for a, b in itertools.pairwise(logs) if a[1] * b[1] <= 0]
-    (x, y), (next_x, next_y) = changes[0]
-    place = x - y * (next_x - x) / (next_y - y)
+    within = [value for value in points if low <= value <= high]
+    for value, next_value in itertools.pairwise(within):
+        ratio = math.log(points[value].ratio)
+        next_ratio = math.log(points[next_value].ratio)
+        if ratio * next_ratio <= 0:
+            break
+    size = math.log(value)
+    next_size = math.log(next_value)
+    place = size - ratio * (next_size - size) / (next_ratio - ratio)
     return Crossing(
         value=math.exp(place),
         value_low=None,
@@ -223,3 +231,87 @@ def _read_off_curve(
     low = max(fitted.low, crossing.low)
     high = min(fitted.high, crossing.high)
     return crossing._replace(value=fitted.center, value_low=low, value_high=high)
+
+
+# A curve that fits worse than this share of curves of the right shape is not used.
+_LEAST_P_VALUE = 0.01
+_NUM_PARAMETERS = 3
+# Ratios at both ends of the curve stay between 1.001x and 1000x, or their reciprocals.
+_LEAST_LOG = 0.001
+_LARGEST_LOG = math.log(1000)
+
+
+def fit_crossing(
+    points: Mapping[int, Speedup], start: float, *, rises: bool, confidence: float
+) -> Interval | None:
+    """Returns where the ratio is 1, with its interval.
+
+    A step that takes a fixed time and a time for each unit of size makes the ratio of two setups
+    (p + q size) / (1 + w size): it goes from one level to another, once. Three numbers of that
+    curve are fitted to the logarithms of the ratios, weighted by their standard errors.
+
+    Args:
+        points: The second setup's speed over the first's, by size.
+        start: Where the crossing is looked for first.
+        rises: Whether the second setup is faster above the crossing.
+        confidence: Of the intervals of the ratios, and of the one that is returned.
+
+    Returns:
+        None where there are fewer than four ratios with intervals from common sessions, or the
+        curve does not fit them.
+    """
+    known = {}
+    errors = []
+    for size, speedup in points.items():
+        if speedup.high is None or speedup.high <= speedup.ratio or speedup.is_between_sessions:
+            continue
+        known[size] = speedup
+        half_width = math.log(speedup.high / speedup.ratio)
+        errors.append(half_width / t_quantile(speedup.degrees_of_freedom, confidence))
+    num_free = len(known) - _NUM_PARAMETERS
+    if num_free < 1 or min(known) < 1:
+        return None
+    import numpy as np  # all three take a while to import, and few commands need them
+    from scipy.optimize import curve_fit
+    from scipy.special import fdtrc
+
+    logs_of_sizes = np.log(list(known))
+    logs_of_ratios = np.log([speedup.ratio for speedup in known.values()])
+    sign = 1 if rises else -1
+
+    def curve(size: Any, place: float, first_level: float, last_level: float) -> Any:
+        first = math.exp(-sign * first_level)
+        last = math.exp(sign * last_level)
+        weight = (1 - first) / (last - 1) * np.exp(size - place)
+        return np.log((first + last * weight) / (1 + weight))
+
+    smallest = float(logs_of_sizes.min())
+    largest = float(logs_of_sizes.max())
+    levels = np.clip(np.abs(logs_of_ratios[[0, -1]]), _LEAST_LOG, _LARGEST_LOG)
+    try:
+        values, covariance = curve_fit(
+            curve,
+            logs_of_sizes,
+            logs_of_ratios,
+            p0=[math.log(start), *levels],
+            sigma=errors,
+            absolute_sigma=True,
+            bounds=([smallest, _LEAST_LOG, _LEAST_LOG], [largest, _LARGEST_LOG, _LARGEST_LOG]),
+        )
+    except (RuntimeError, ValueError):  # no end after many steps, or figures beyond all bounds
+        return None
+    residuals = (curve(logs_of_sizes, *values) - logs_of_ratios) / errors
+    misfit = float(residuals @ residuals) / num_free
+    fewest = min(speedup.degrees_of_freedom for speedup in known.values())
+    if fdtrc(num_free, fewest, misfit) < _LEAST_P_VALUE:
+        return None
+    half_width = t_quantile(fewest, confidence) * math.sqrt(covariance[0, 0])
+    if not math.isfinite(half_width):
+        return None
+    place = float(values[0])
+    return Interval(
+        center=math.exp(place),
+        low=math.exp(place - half_width),
+        high=math.exp(place + half_width),
+        num=len(known),
+    )

@@ -180,7 +180,7 @@ def find_differences(a: Settings, b: Settings) -> Differences:
     differences = []
     for name in {**a, **b}:
         pair = Difference(name=name, a=a.get(name), b=b.get(name))
-        if pair.a != pair.b and _without_folder(name, pair.a) != _without_folder(name, pair.b):
+        if _without_folder(name, pair.a) != _without_folder(name, pair.b):
             differences.append(pair)
     return tuple(differences)
 
@@ -233,13 +233,15 @@ def run_settings(result: RunResult) -> Settings:
         values[_CONTENT] = result.dataset.content or None
         values |= flatten({"dataset_files": result.dataset.files})
     if result.model:
-        values |= {name: getattr(result.model, name) for name in _SIZES}
+        for name in _SIZES:
+            values[name] = getattr(result.model, name)
         values["model_digest"] = result.model.digest
         values |= flatten({"model_files": result.model.files})
     for record_name, names in _RECORDED.items():
         record = getattr(result, record_name)
         if record:
-            values |= {name: getattr(record, name) for name in names}
+            for name in names:
+                values[name] = getattr(record, name)
     if result.placement:
         kinds = {device.partition(":")[0] for device in result.placement.devices}
         values["device_kinds"] = sorted(kinds)
@@ -251,11 +253,11 @@ def run_settings(result: RunResult) -> Settings:
 
 def equal_settings(settings: Settings) -> Settings:
     """Returns those settings that must be equal, by the names that differences have."""
-    return {
-        key.removeprefix("training.").removeprefix("measurement."): value
-        for key, value in settings.items()
-        if key in MUST_BE_EQUAL or key.startswith(_WITHIN)
-    }
+    kept = {}
+    for key, value in settings.items():
+        if key in MUST_BE_EQUAL or key.startswith(_WITHIN):
+            kept[key.removeprefix("training.").removeprefix("measurement.")] = value
+    return kept
 
 
 def find_unequal(a: RunResult, b: RunResult, *, compared: Collection[str] = ()) -> Differences:
@@ -292,19 +294,19 @@ def find_unequal_settings(
         pairs["framework_variables"] = (_keep_read_by_all(before), _keep_read_by_all(after))
     if a.get("device_kinds") != b.get("device_kinds"):
         pairs.pop(_SOFT_PLACEMENT, None)
-    pairs = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    for name in (*_FLOPS, _CONTENT):
-        if None in pairs.get(name, ()):
-            del pairs[name]
+    unequal = {}
+    for name, pair in pairs.items():
+        is_unknown = name in (*_FLOPS, _CONTENT) and None in pair
+        if pair[0] != pair[1] and not is_unknown:
+            unequal[name] = Difference(name=name, a=pair[0], b=pair[1])
     for changed, causes in _CHANGED_BY.items():
-        if _is_changed((*compared, *pairs), causes):
-            for name in _list_within(pairs, changed):
-                del pairs[name]
-    return tuple(
-        Difference(name=name, a=first, b=second)
-        for name, (first, second) in pairs.items()
-        if not any(_is_within(name, key) for key in compared)
-    )
+        if _is_changed((*compared, *unequal), causes):
+            for name in _list_within(unequal, changed):
+                del unequal[name]
+    for key in compared:
+        for name in _list_within(unequal, key):
+            del unequal[name]
+    return tuple(unequal.values())
 
 
 def settle_records(a: Settings, b: Settings) -> tuple[Settings, Settings]:
@@ -315,18 +317,24 @@ def settle_records(a: Settings, b: Settings) -> tuple[Settings, Settings]:
     are compared by their digests.
     """
     for digest, files in (*zip(_DIGESTS, _FILES, strict=True), ("digest", "files")):
-        recorded = [_list_within(settings, files) for settings in (a, b)]
-        by_one_file = [
-            bool(settings.get(digest)) and not names
-            for settings, names in zip((a, b), recorded, strict=True)
-        ]
-        if any(recorded) and any(by_one_file):
-            left_out = {digest, *recorded[0], *recorded[1]}
-            a = {name: value for name, value in a.items() if name not in left_out}
-            b = {name: value for name, value in b.items() if name not in left_out}
-            a[files] = "one file" if by_one_file[0] else "all files"
-            b[files] = "one file" if by_one_file[1] else "all files"
+        first = _list_within(a, files)
+        second = _list_within(b, files)
+        is_earlier = bool(a.get(digest)) and not first
+        is_other_earlier = bool(b.get(digest)) and not second
+        if (first or second) and (is_earlier or is_other_earlier):
+            left_out = {digest, *first, *second}
+            a = _record_extent(a, left_out, files, is_earlier)
+            b = _record_extent(b, left_out, files, is_other_earlier)
     return a, b
+
+
+def _record_extent(
+    settings: Settings, left_out: Collection[str], name: str, is_of_one_file: bool
+) -> Settings:
+    """Returns settings that say instead of what is left out how much of it is recorded."""
+    kept = {key: value for key, value in settings.items() if key not in left_out}
+    kept[name] = "one file" if is_of_one_file else "all files"
+    return kept
 
 
 def _is_changed(keys: Iterable[str], causes: Iterable[str]) -> bool:
@@ -350,10 +358,11 @@ def _pair_settings(a: Settings, b: Settings) -> dict[str, tuple[Any, Any]]:
     second = equal_settings(b)
     pairs = {name: (first.get(name), second.get(name)) for name in {**first, **second}}
     for record, names in _RECORDED.items():
-        is_in_first = any(name in first for name in names)
-        is_in_second = any(name in second for name in names)
+        is_in_first = not first.keys().isdisjoint(names)
+        is_in_second = not second.keys().isdisjoint(names)
         if is_in_first != is_in_second:
-            pairs = {name: pair for name, pair in pairs.items() if name not in names}
+            for name in names:
+                pairs.pop(name, None)
             pairs[record] = ("known", None) if is_in_first else (None, "known")
     return pairs
 

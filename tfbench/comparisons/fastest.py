@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tfbench.comparisons.comparison import Comparison, Row
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Row
+from tfbench.comparisons.failures import LOST
 from tfbench.sweeps.plan import BATCH_KEY, describe_configuration, format_value
 from tfbench.wording import join_words
 
@@ -55,10 +57,9 @@ def rank_setups(comparison: Comparison) -> list[Ranking]:
 
 
 def _find_fastest(row: Row) -> tuple[str, ...]:
-    entries = row.entries.values()
-    is_incomplete = any(not entry.runs and entry.outcome == "MISSING" for entry in entries)
-    if is_incomplete or row.has_lost_runs:
-        return ()
+    for entry in row.entries.values():
+        if entry.outcome == LOST or (entry.outcome == "MISSING" and not entry.runs):
+            return ()
     rivals = [entry.setup for entry in row.measured_entries()]  # a setup that failed is no rival
     if len(row.speedups) < math.comb(len(rivals), 2):  # some differ in what must be equal
         return ()
@@ -78,79 +79,82 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> list[str]:
 
     Nothing where configurations are of several machines, or none is fastest.
     """
-    rows = [row for row in comparison.rows if row.measured_entries() or row.has_lost_runs]
-    measured = [row.measured_entries() for row in rows]
-    hosts = {frozenset(entry.host for entry in entries) for entries in measured if entries}
+    rankings = []
+    hosts = set()
+    for ranking in rank_setups(comparison):
+        measured = ranking.row.measured_entries()
+        if measured:
+            hosts.add(frozenset(entry.host for entry in measured))
+        if measured or ranking.row.has_lost_runs:
+            rankings.append(ranking)
     num_setups = len(comparison.setups)
-    is_one_pair = num_setups == 2 and len(rows) < 2  # of which its ratio says it all
+    is_one_pair = num_setups == 2 and len(rankings) < 2  # of which its ratio says it all
     if len(hosts) > 1 or num_setups < 2 or is_one_pair:
         return []
-    rankings = [ranking for ranking in rank_setups(comparison) if ranking.row in rows]
     winners = {ranking.winner for ranking in rankings}
     if not any(winners):
-        closest = rankings[0].fastest if len(rankings) == 1 else ()
-        if rankings[0].is_tie:
+        if len(rankings) != 1:
             return []
-        if 1 < len(closest) < num_setups and _are_judged(rankings[0].row, closest):
-            return [f"{join_words([names[setup] for setup in closest])} are too close to call."]
-        return []
+        return _name_closest(rankings[0], num_setups, names)
     if len(winners) == 1:
         where = " everywhere" if len(rankings) > 1 else ""
         return [f"Use {names[rankings[0].winner]}{where}."]
     return _by_network(rankings, names)
 
 
-def _are_judged(row: Row, setups: Sequence[str]) -> bool:
-    """Says whether runs of one session show how much these setups differ."""
-    for pair, speedup in row.speedups.items():
-        is_open = speedup.low is None or speedup.is_between_sessions
-        if is_open and set(setups).issuperset(pair):
-            return False
-    return True
+def _name_closest(ranking: Ranking, num_setups: int, names: Mapping[str, str]) -> list[str]:
+    """Says between which setups the runs do not decide, if others are beaten."""
+    closest = ranking.fastest
+    if ranking.is_tie or not 1 < len(closest) < num_setups:
+        return []
+    for pair, speedup in ranking.row.speedups.items():
+        is_judged = speedup.low is not None and not speedup.is_between_sessions
+        if not is_judged and set(closest).issuperset(pair):
+            return []
+    return [f"{join_words([names[setup] for setup in closest])} are too close to call."]
 
 
 def _by_network(rankings: Sequence[Ranking], names: Mapping[str, str]) -> list[str]:
     """Says what to use with which networks; nothing of those where no setup wins."""
     networks = defaultdict(list)
     for ranking in sorted(rankings, key=lambda ranking: ranking.batch_size):
-        configuration = dict(ranking.row.configuration)
-        configuration.pop(BATCH_KEY, None)
-        networks[describe_configuration(configuration)].append(ranking)
+        networks[_describe_without(BATCH_KEY, ranking.row)].append(ranking)
     networks_by_text = defaultdict(list)
     for network, of_network in networks.items():
         if any(ranking.winner for ranking in of_network):
             networks_by_text[_by_batch_size(of_network, names)].append(network)
     sentences = []
     for text, named in networks_by_text.items():
-        lowered = f"{text[0].lower()}{text[1:]}"
-        is_of_all = len(named) == len(networks)
-        sentences.append(text if is_of_all else f"With {join_words(named)}: {lowered}")
+        if len(named) < len(networks):
+            text = f"With {join_words(named)}: {text[0].lower()}{text[1:]}"
+        sentences.append(text)
     return sentences
+
+
+def _describe_without(key: str, row: Row) -> str:
+    """Returns a configuration in words, but for one of its keys."""
+    others = dict(row.configuration)
+    others.pop(key, None)
+    return describe_configuration(others)
 
 
 def _by_batch_size(rankings: Sequence[Ranking], names: Mapping[str, str]) -> str:
     """Says what to use at which batch sizes, and where the runs do not decide."""
-    uses = defaultdict(list)
+    spans_by_use = defaultdict(list)
     undecided = []
     unmeasured = []
-
-    def find_answer(ranking: Ranking) -> tuple[tuple[str, ...], bool]:
-        return ranking.fastest, ranking.is_tie
-
-    for (fastest, is_tie), neighbours in itertools.groupby(rankings, key=find_answer):
+    for fastest, neighbours in itertools.groupby(rankings, key=_describe_fastest):
         span = _describe_span([*neighbours])
-        if is_tie:
-            uses[" or ".join(names[setup] for setup in fastest)].append(span)
-        elif len(fastest) == 1:
-            uses[names[fastest[0]]].append(span)
-        elif fastest:
-            undecided.append(span)
-        else:
+        setups, is_decided = fastest
+        if not setups:
             unmeasured.append(span)
-    parts = []
-    for name, spans in uses.items():
-        where = f" at batch {', '.join(spans)}" if len(rankings) > 1 else ""
-        parts.append(f"{name}{where}")
+        elif is_decided:
+            spans_by_use[" or ".join(names[setup] for setup in setups)].append(span)
+        else:
+            undecided.append(span)
+    parts = list(spans_by_use)
+    if len(rankings) > 1:
+        parts = [f"{use} at batch {', '.join(spans)}" for use, spans in spans_by_use.items()]
     text = f"Use {join_words(parts)}."
     if undecided:
         text += f" Undecided at batch {', '.join(undecided)}."
@@ -159,10 +163,15 @@ def _by_batch_size(rankings: Sequence[Ranking], names: Mapping[str, str]) -> str
     return text
 
 
+def _describe_fastest(ranking: Ranking) -> tuple[tuple[str, ...], bool]:
+    """Returns the fastest setups, and whether any of them may be used."""
+    return ranking.fastest, ranking.is_tie or len(ranking.fastest) == 1
+
+
 def _describe_span(rankings: Sequence[Ranking]) -> str:
     """Returns "32", or "32 to 512"."""
-    low = f"{rankings[0].batch_size:,}"
-    return low if len(rankings) == 1 else f"{low} to {rankings[-1].batch_size:,}"
+    ends = {rankings[0].batch_size: None, rankings[-1].batch_size: None}
+    return " to ".join(f"{end:,}" for end in ends)
 
 
 def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
@@ -180,10 +189,12 @@ def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
         return f" at {every} {noun}"
     if len(rows) > _NUM_NAMED or (len(rows) > 1 and len(keys) > 1):
         return f" at {len(rows)} of {num_rows} {noun}"
-    key = BATCH_KEY if BATCH_KEY in keys else keys[-1]
-    name = "batch " if key == BATCH_KEY else f"{key.rpartition('.')[2]}="
+    key = keys[-1]
+    name = f"{key.rpartition('.')[2]}="
+    if BATCH_KEY in keys:
+        key = BATCH_KEY
+        name = "batch "
     values = ", ".join(format_value(row.configuration.get(key)) for row in rows)
-    others = dict(rows[0].configuration)
-    others.pop(key, None)
-    block = f" with {describe_configuration(others)}" if others else ""
+    others = _describe_without(key, rows[0])
+    block = f" with {others}" if others else ""
     return f" at {name}{values}{block}"

@@ -8,8 +8,7 @@ from tfbench import __version__
 from tfbench.comparisons.comparison import Comparison
 from tfbench.comparisons.comparison_text import comparison_sections
 from tfbench.comparisons.equality import flatten
-from tfbench.comparisons.scaling import find_scaling
-from tfbench.comparisons.scaling_text import scaling_title
+from tfbench.comparisons.scaling import find_scaling, scaling_title
 from tfbench.comparisons.verdict import find_caveats
 from tfbench.machine.facts import Environment
 from tfbench.runs.warnings import merge_warnings
@@ -115,7 +114,7 @@ def report_sections(contents: ReportContents) -> list[Section]:
 def _describe_plan(contents: ReportContents) -> Facts:
     comparison = contents.comparison
     yield "recipe", ", ".join(comparison.recipes)
-    yield "data", "synthetic" if comparison.is_synthetic else "real"
+    yield "data", comparison.describe_data()
     for key in comparison.keys:
         values = dict.fromkeys(format_value(row.configuration.get(key)) for row in comparison.rows)
         yield key, ", ".join(values)
@@ -165,8 +164,10 @@ def _describe_hardware(comparison: Comparison, setup: str) -> str:
         runs += row.entries[setup].runs
     if not runs:
         return "no run of it has a speed"
-    names = sorted({", ".join(dict.fromkeys(run.hardware)) or "unknown hardware" for run in runs})
-    return f"{count(runs[0].num_devices, 'device')}, {'; '.join(names)}"
+    names = set()
+    for run in runs:
+        names.add(", ".join(dict.fromkeys(run.hardware)) or "unknown hardware")
+    return f"{count(runs[0].num_devices, 'device')}, {'; '.join(sorted(names))}"
 
 
 def _notes(comparison: Comparison) -> Iterator[Section]:
@@ -182,12 +183,15 @@ def _notes(comparison: Comparison) -> Iterator[Section]:
 def _describe_environment(environment: Environment) -> Facts:
     """Yields all that is known of hardware and software."""
     for name, value in flatten(to_plain(environment)).items():
-        if value is not None:
-            label = name.removesuffix("_bytes").replace("_", " ").replace(".", " ")
-            if name.endswith("_bytes"):
-                yield label, format_bytes(value)
-            else:
-                yield label, f"{value:.3g}" if isinstance(value, float) else str(value)
+        if value is None:
+            continue
+        label = name.removesuffix("_bytes").replace("_", " ").replace(".", " ")
+        text = str(value)
+        if name.endswith("_bytes"):
+            text = format_bytes(value)
+        elif isinstance(value, float):
+            text = f"{value:.3g}"
+        yield label, text
 
 
 def _reproduction(contents: ReportContents) -> Iterator[Section]:
@@ -206,16 +210,15 @@ def _runs(comparison: Comparison) -> Section:
         configuration = describe_configuration(row.configuration)
         for entry in row.entries.values():
             for run in entry.runs:
-                rows.append(
-                    {
-                        "id": run.run_id,
-                        "name": run.name,
-                        "setup": setup_of(run),
-                        "configuration": configuration,
-                        "speed": run.speed,
-                        "created": run.created,
-                    }
-                )
+                values = {
+                    "id": run.run_id,
+                    "name": run.name,
+                    "setup": setup_of(run),
+                    "configuration": configuration,
+                    "speed": run.speed,
+                    "created": run.created,
+                }
+                rows.append(values)
     columns = (
         *(text_column(name, name) for name in ("id", "name", "setup", "configuration")),
         Column("speed", "samples/s", format_speed),

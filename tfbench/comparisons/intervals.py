@@ -289,15 +289,20 @@ def find_spreads(summaries: Sequence[Summary], *, varies_seed: bool) -> tuple[Sp
     """
     spreads = []
     for name in REPEATED_METRICS:
-        readings = [summary.metrics.get(name) for summary in summaries]
-        values = tuple(value for value in readings if value is not None)
+        values = []
+        for summary in summaries:
+            value = summary.metrics.get(name)
+            if value is not None:
+                values.append(value)
         if values:
             interval = _interval(name, values, varies_seed)
-            spreads.append(Spread(metric=name, values=values, interval=interval))
+            spreads.append(Spread(metric=name, values=tuple(values), interval=interval))
     return tuple(spreads)
 
 
 def _interval(name: str, values: Sequence[float], varies_seed: bool) -> Interval | None:
-    if name == "val_accuracy":
-        return accuracy_interval(values) if varies_seed else None
-    return log_interval(values) if min(values) > 0 else None
+    if name != "val_accuracy" and min(values) > 0:
+        return log_interval(values)
+    if name == "val_accuracy" and varies_seed:
+        return accuracy_interval(values)
+    return None

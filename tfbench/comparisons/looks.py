@@ -66,28 +66,29 @@ def find_looks(briefs: Iterable[RunBrief]) -> Looks:
     each sweep has ended by what it showed.
     """
     found = set()
+    most = 1
     for brief in briefs:
         repeats = parse_repeats(brief.tags.get(REPEATS_TAG, ""))
         looks = Looks.between(*repeats) if repeats else ONE_LOOK
+        most = max(most, looks.num)
         found.add((brief.tags.get(SWEEP_TAG), looks))
-    if len(found) == 1:
-        ((_, looks),) = found
-        return looks
-    return Looks(num=max((looks.num for _, looks in found), default=1))
+    return looks if len(found) == 1 else Looks(num=most)
 
 
 def parse_repeats(text: str) -> tuple[int, int] | None:
     """Returns the fewest and the most rounds of "3..20"; None: it is no range of rounds."""
-    low, dots, high = text.partition("..")
+    low, _, high = text.partition("..")
     fewest = parse_count(low)
     most = parse_count(high)
-    return (fewest, most) if dots and 1 <= fewest <= most <= MOST_ROUNDS else None
+    return (fewest, most) if 1 <= fewest <= most else None
 
 
 def parse_count(text: str) -> int:
     """Returns the number that a text is, at most `MOST_ROUNDS`; 0 of others."""
-    is_number = text.isdecimal() and len(text) <= len(str(MOST_ROUNDS))
-    return int(text) if is_number and int(text) <= MOST_ROUNDS else 0
+    if not text.isdecimal() or len(text) > len(str(MOST_ROUNDS)):
+        return 0
+    number = int(text)
+    return number if number <= MOST_ROUNDS else 0
 
 
 class LookSequence:
@@ -114,11 +115,12 @@ class LookSequence:
         num_claims = max(len(family), self._looks.num_questions) * self._looks.num
         for answer in answers:
             place = answer.question.place
-            if place in self._open:
-                is_hopeful = num_rounds < _LEAST_GIVEN_UP or (
-                    bool(later) and _may_decide(answer, num_claims, num_rounds, later[-1])
-                )
-                self._next_look[place] = later[0] if later and is_hopeful else None
+            if place not in self._open:
+                continue
+            is_hopeful = num_rounds < _LEAST_GIVEN_UP
+            if later and not is_hopeful:
+                is_hopeful = _may_decide(answer, num_claims, num_rounds, later[-1])
+            self._next_look[place] = later[0] if later and is_hopeful else None
 
     def adjust(self, answers: Sequence[Answer]) -> list[PValues]:
         """Corrects what runs claim for the number of questions and of looks."""

@@ -10,14 +10,20 @@ import dataclasses
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from tfbench.comparisons.comparison import Comparison, Entry, Row
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Entry, Row
 from tfbench.comparisons.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
 from tfbench.comparisons.fastest import describe_where
+from tfbench.comparisons.speeds import short_key, speed_text
 from tfbench.comparisons.user_settings import MachineSettings
-from tfbench.machine.energy_readings import EnergyPart
 from tfbench.runs.cost import SECONDS_PER_HOUR
+from tfbench.show.document import to_document
+from tfbench.show.formats import format_si, format_time
+from tfbench.show.table import Column, Section, Table
 from tfbench.store.brief import machine_in, machine_of
+from tfbench.sweeps.plan import format_value
 from tfbench.wording import join_words
 
 
@@ -84,7 +90,7 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
             lambda setup: setup.epoch_cost,
             lambda setup: setup.currency,
         ),
-        ("Least energy for an epoch", lambda setup: setup.epoch_joules, _parts_beside_gpus),
+        ("Least energy for an epoch", lambda setup: setup.epoch_joules, lambda setup: None),
     )
     for title, measure, unit in measures:
         winners = defaultdict(list)
@@ -119,17 +125,18 @@ def machine_caveats(comparison: Comparison) -> Iterator[str]:
             "Machines have different versions, which may explain differences in speed:"
             f" {'; '.join(versions)}."
         )
-    hosts: list[str] = []
+    hosts: dict[str, None] = {}
     for row in comparison.rows:
-        unnamed = [entry for entry in row.measured_entries() if not machine_in(entry.setup)]
-        of_row = {entry.host for entry in unnamed}
+        of_row: dict[str, None] = {}
+        for entry in row.measured_entries():
+            if not machine_in(entry.setup):
+                of_row[entry.host] = None
         if len(of_row) == 1:
-            hosts += of_row
-    hosts = list(dict.fromkeys(hosts))
+            hosts |= of_row
     if len(hosts) > 1:
         yield (
             "Configurations ran on several machines, which may explain differences:"
-            f" {join_words(hosts)}."
+            f" {join_words(list(hosts))}."
         )
 
 
@@ -137,17 +144,17 @@ def _list_versions(comparison: Comparison) -> list[str]:
     """Returns for each program of which machines have several versions where each of them is."""
     differing = []
     for name in VERSIONS:
-        machines_by_version = defaultdict(list)
+        all_machines = set()
+        machines_by_version: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for run in comparison.runs:
             version = run.settings.get(name)
             if version:
-                machines_by_version[version].append(machine_of(run))
-        machines = set().union(*machines_by_version.values())
-        if len(machines_by_version) > 1 and len(machines) > 1:
-            places = [
-                f"{version} on {join_words(list(dict.fromkeys(having)))}"
-                for version, having in machines_by_version.items()
-            ]
+                all_machines.add(machine_of(run))
+                machines_by_version[version][machine_of(run)] = None
+        if len(machines_by_version) > 1 and len(all_machines) > 1:
+            places = []
+            for version, machines in machines_by_version.items():
+                places.append(f"{version} on {join_words(list(machines))}")
             differing.append(f"{name} {', '.join(places)}")
     return differing
 
@@ -161,30 +168,19 @@ def _find_best(
     """Returns the setup with the lowest figure.
 
     None where there is no other machine, or figures have no common measure: runs that differ in
-    what must be equal on any machine, currencies, energy with processors and without.
+    what must be equal on any machine, or currencies.
     """
     measured = [setup for setup in setups if measure(setup)]
     measured.sort(key=lambda setup: measure(setup) or 0.0)
     if len({setup.machine for setup in measured}) < 2 or len(set(map(unit, measured))) > 1:
         return None
-    best = measured[0]
-    settings = best.entry.runs[0].settings
+    best, *others = measured
     compared = (*comparison.compared, *BETWEEN_MACHINES)
-    for setup in measured:
-        others = setup.entry.runs[0].settings
-        if setup.machine != best.machine and find_unequal_settings(
-            settings, others, compared=compared
-        ):
+    for setup in others:
+        settings = (best.entry.runs[0].settings, setup.entry.runs[0].settings)
+        if setup.machine != best.machine and find_unequal_settings(*settings, compared=compared):
             return None
     return best
-
-
-def _parts_beside_gpus(setup: MachineSetup) -> frozenset[str]:
-    """Returns which parts of the machine, beside the GPUs in use, its energy is of.
-
-    Without that of the processors, it is not all of it.
-    """
-    return frozenset(energy_parts(setup.entry)) - {"gpu"}
 
 
 def _measure(row: Row, entry: Entry, settings: Mapping[str, MachineSettings]) -> MachineSetup:
@@ -194,8 +190,7 @@ def _measure(row: Row, entry: Entry, settings: Mapping[str, MachineSettings]) ->
     """
     newest = max(entry.runs, key=lambda run: run.created)
     machine = machine_of(newest)
-    samples = newest.train_samples
-    per_joule = samples_per_joule(entry)
+    samples = newest.train_samples or 0
     price = None
     currency = str(newest.cost.get("currency", ""))
     if newest.cost.get("instance") in (machine, entry.host):
@@ -210,33 +205,97 @@ def _measure(row: Row, entry: Entry, settings: Mapping[str, MachineSettings]) ->
         entry=entry,
         price_per_hour=price,
         currency=currency,
-        epoch_seconds=samples / entry.speed if samples and entry.speed else None,
-        epoch_joules=samples / per_joule if samples and per_joule else None,
+        epoch_seconds=_divide(samples, entry.speed),
+        epoch_joules=_divide(samples, samples_per_joule(entry)),
     )
+
+
+def _divide(samples: int, rate: float | None) -> float | None:
+    return samples / rate if samples and rate else None
 
 
 def samples_per_joule(entry: Entry) -> float | None:
     """Returns the geometric mean over an entry's runs.
 
-    None unless all of them have it, of the same parts.
+    None unless all of them have it.
     """
-    values = [run.metrics.get("samples_per_joule") for run in entry.runs]
-    positive = [value for value in values if value]
-    if not positive or len(positive) < len(values) or not energy_parts(entry):
-        return None
-    return statistics.geometric_mean(positive)
-
-
-def energy_parts(entry: Entry) -> tuple[EnergyPart, ...]:
-    """Returns which parts of the machine the energy of an entry is of.
-
-    Nothing if it has none, or its runs are of several.
-    """
-    parts = {tuple(run.energy_parts) for run in entry.runs}
-    return parts.pop() if len(parts) == 1 else ()
+    values = []
+    for run in entry.runs:
+        value = run.metrics.get("samples_per_joule")
+        if not value:
+            return None
+        values.append(value)
+    return statistics.geometric_mean(values) if values else None
 
 
 def has_energy(comparison: Comparison) -> bool:
     """Says whether every entry with a speed has a measured figure of energy, and there is one."""
-    measured = [entry for entry in comparison.all_entries() if entry.runs]
+    measured = comparison.measured_entries()
     return bool(measured) and all(samples_per_joule(entry) is not None for entry in measured)
+
+
+_NOTE = (
+    "The fastest setup of each machine first. Cost and energy per epoch cover training steps only."
+    " These figures have no intervals."
+)
+
+
+def machines_section(comparison: Comparison) -> Section | None:
+    """Returns a row for each configuration, machine and setup, the fastest of each machine first.
+
+    None where all runs are of one.
+    """
+    columns = (
+        *(Column(key, short_key(key), format_value, "left") for key in comparison.keys),
+        Column("machine", "machine", align="left"),
+        Column("bare setup", "setup", align="left"),
+        Column("speed", "samples/s"),
+        Column("price", "price/h", rank=1),
+        Column("epoch_seconds", "epoch", lambda seconds: format_time(seconds, 3), rank=2),
+        Column("cost", "cost/epoch", rank=3),
+        Column("energy", "energy/epoch", rank=4),
+    )
+    rows = []
+    for setup in list_setups(comparison):
+        energy = ""
+        if setup.epoch_joules:
+            energy = format_si(setup.epoch_joules, "J")
+        rows.append(
+            {
+                **setup.row.configuration,
+                "machine": setup.machine,
+                "bare setup": bare_setup(setup.entry),
+                "speed": speed_text(setup.entry),
+                "price": _money(setup.price_per_hour, setup.currency),
+                "epoch_seconds": setup.epoch_seconds,
+                "cost": _money(setup.epoch_cost, setup.currency),
+                "energy": energy,
+            }
+        )
+    if not rows:
+        return None
+    return Section("Machines", tables=(Table("setups of each machine", columns, rows, (_NOTE,)),))
+
+
+def machines_document(comparison: Comparison) -> list[dict[str, Any]]:
+    """Returns the same as plain values: seconds, joules, costs in the currency of the price.
+
+    Nothing of one machine.
+    """
+    return [
+        {
+            **to_document(setup, without=("row", "entry")),
+            "configuration": setup.row.configuration,
+            "setup": setup.entry.setup,
+            "samples_per_second": setup.entry.speed,
+        }
+        for setup in list_setups(comparison)
+    ]
+
+
+def _money(value: float | None, currency: str) -> str:
+    """Returns "1,200 EUR"; "" without a price."""
+    if not value:
+        return ""
+    digits = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{digits} {currency}"

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from tfbench.comparisons.comparison import Comparison, Row
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Row
 from tfbench.runs.speed_warnings import MAX_OTHER_LOAD
 from tfbench.store.brief import RunBrief
 from tfbench.wording import count
@@ -32,28 +33,37 @@ def find_obstacle(comparison: Comparison, row: Row, setup: str) -> Obstacle:
 
 
 def describe_obstacle(
-    comparison: Comparison, rows: Sequence[Row], setup: str, obstacle: Obstacle
+    comparison: Comparison, rows: Sequence[Row], setup: str, obstacle: Obstacle | None
 ) -> str:
-    """Returns in words what stands in the way at some rows; "" where other sentences say it."""
+    """Returns in words what stands in the way at some rows, after a blank.
+
+    "" where other sentences say it.
+    """
     if obstacle == "load":
-        runs = [run for row in rows for run in _runs_of(comparison, row, setup)]
-        return f"(other programs used the CPU in {len(_loaded(runs))} of {len(runs)} runs)"
+        runs: list[RunBrief] = []
+        for row in rows:
+            runs += _runs_of(comparison, row, setup)
+        return f" (other programs used the CPU in {len(_loaded(runs))} of {len(runs)} runs)"
     if obstacle == "scatter":
         nums = [len(row.entries[setup].runs) for row in rows]
-        fewest = f"{min(nums)} to " if min(nums) < max(nums) else ""
-        made = f"after {fewest}{count(max(nums), 'run')} each"
-        most = max(comparison.looks.rounds, default=0)
-        return f"{made} ({most} would not decide it)" if max(nums) < most else made
+        most = max(nums)
+        made = count(most, "run")
+        if min(nums) < most:
+            made = f"{min(nums)} to {made}"
+        most_planned = max(comparison.looks.rounds, default=0)
+        verdict = f" ({most_planned} would not decide it)" if most < most_planned else ""
+        return f" after {made} each{verdict}"
     return ""
 
 
 def advise(comparison: Comparison, obstacles: Collection[Obstacle]) -> str:
     """Returns what to do first; "" where the runs that are left may decide it."""
-    entries = comparison.all_entries()
-    most_made = max((len(entry.runs) for entry in entries), default=0)
-    most_rounds = max((most_made, *comparison.looks.rounds))
-    seconds = [run.settings.get("measurement.seconds") or 0.0 for run in comparison.runs]
-    longer = max(5.0, 2 * max(seconds, default=0.0))
+    most_rounds = max((0, *comparison.looks.rounds))
+    for entry in comparison.all_entries():
+        most_rounds = max(most_rounds, len(entry.runs))
+    longer = 5.0
+    for run in comparison.runs:
+        longer = max(longer, 2 * (run.settings.get("measurement.seconds") or 0.0))
     for obstacle, advice in _ADVICE.items():
         if obstacle in obstacles:
             return advice.format(seconds=longer, more=f"3..{max(20, 2 * most_rounds)}")

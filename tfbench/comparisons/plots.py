@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
-from tfbench.comparisons.comparison import Comparison, Row
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Row
 from tfbench.comparisons.equality import Settings
-from tfbench.comparisons.scaling import Scaling, find_scaling
-from tfbench.comparisons.scaling_text import scaling_title
+from tfbench.comparisons.scaling import Scaling, find_scaling, scaling_title
 from tfbench.show.plot import Panel, Plot, PlotLine, Point, keep_ends
 from tfbench.store.brief import name_setups
 from tfbench.sweeps.plan import BATCH_KEY, describe_configuration
@@ -65,9 +65,7 @@ def comparison_plots(comparison: Comparison, finding: str = "") -> tuple[Plot, .
     scaling = find_scaling(comparison)
     if scaling:
         plots.append(_scaling(comparison, scaling, finding))
-    return tuple(
-        plot for plot in plots if any(line.points for panel in plot.panels for line in panel.series)
-    )
+    return tuple(plot for plot in plots if plot.panels)
 
 
 def _speeds(comparison: Comparison, layout: Layout, finding: str) -> Plot:
@@ -75,9 +73,10 @@ def _speeds(comparison: Comparison, layout: Layout, finding: str) -> Plot:
         entry = row.entries[setup]
         if not entry.speed:
             return None
-        low = entry.interval.low if entry.interval else None
-        high = entry.interval.high if entry.interval else None
-        return Point(x, entry.speed, low, high, row.is_undecided(setup))
+        is_open = row.is_undecided(setup)
+        if not entry.interval:
+            return Point(x, entry.speed, is_open=is_open)
+        return Point(x, entry.speed, entry.interval.low, entry.interval.high, is_open)
 
     panels = _panels(comparison, layout, point)
     has_intervals = any(entry.interval for entry in comparison.all_entries())
@@ -134,7 +133,7 @@ def _panels(
         lines = []
         for setup in comparison.setups:
             points = [point_of(x, row, setup) for x, row in panel.points]
-            lines.append(PlotLine(names[setup], tuple(point for point in points if point)))
+            lines.append(PlotLine(names[setup], tuple(filter(None, points))))
         if any(line.points for line in lines):
             panels.append(Panel(panel.title, tuple(lines)))
     return tuple(panels)
@@ -179,19 +178,20 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
 
 
 def _explain_open(panels: Iterable[Panel]) -> str:
+    points: list[Point] = []
     for panel in panels:
         for line in panel.series:
-            if any(point.is_open for point in line.points):
-                return "; hollow: undecided"
-    return ""
+            points += line.points
+    return "; hollow: undecided" if any(point.is_open for point in points) else ""
 
 
 def _subject(comparison: Comparison) -> str:
     """Returns what was measured, and on what."""
-    hardware = dict.fromkeys(name for run in comparison.runs for name in run.hardware)
-    data = "synthetic" if comparison.is_synthetic else "real"
+    hardware: dict[str, None] = {}
+    for run in comparison.runs:
+        hardware |= dict.fromkeys(run.hardware)
     devices = ", ".join(hardware) or "unknown hardware"
-    return f"{', '.join(comparison.recipes)}, {data} data, on {devices}"
+    return f"{', '.join(comparison.recipes)}, {comparison.describe_data()} data, on {devices}"
 
 
 def lay_out(comparison: Comparison) -> Layout:
@@ -200,20 +200,25 @@ def lay_out(comparison: Comparison) -> Layout:
     If no number is, they are sorted along the parameters of networks that lists such as
     hidden_units tell apart.
     """
-    x_label, covered, x_of = _choose_axis(comparison)
-    panels = defaultdict(list)
+    axis = _choose_axis(comparison)
+    places = defaultdict(list)
+    configurations: dict[str, Settings] = {}
     for row in comparison.rows:
-        x = x_of(row)
-        if x is not None:
-            name = describe_configuration(_configuration_of(row, covered))
-            panels[name].append((float(x), row))
-    row_panels = []
-    for name, points in panels.items():
-        configuration = _configuration_of(points[0][1], covered)
+        x = axis.x_of(row)
+        if x is None:
+            continue
+        configuration = dict(row.configuration)
+        for key in axis.keys:
+            configuration.pop(key, None)
+        name = describe_configuration(configuration)
+        places[name].append((float(x), row))
+        configurations.setdefault(name, configuration)
+    panels = []
+    for name, points in places.items():
         points.sort(key=lambda point: point[0])
-        row_panels.append(RowPanel(name, tuple(points), configuration))
-    row_panels.sort(key=_largest_network)
-    return Layout(x_label, tuple(row_panels))
+        panels.append(RowPanel(name, tuple(points), configurations[name]))
+    panels.sort(key=_largest_network)
+    return Layout(axis.label, tuple(panels))
 
 
 def corner_rows(comparison: Comparison) -> list[Row]:
@@ -223,38 +228,37 @@ def corner_rows(comparison: Comparison) -> list[Row]:
     """
     if len(comparison.rows) == 1:  # whose setups may differ in their batch size
         return list(comparison.rows)
-    panels = keep_ends(lay_out(comparison).panels, 2)
-    return [row for panel in panels for _, row in keep_ends(panel.points, 2)]
+    rows = []
+    for panel in keep_ends(lay_out(comparison).panels, 2):
+        rows += [row for _, row in keep_ends(panel.points, 2)]
+    return rows
 
 
-def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable[[Row], Any]]:
-    """Returns the x axis's label, its keys, and a function that places a row."""
-    values = {
-        key: [row.configuration.get(key) for row in comparison.rows] for key in comparison.keys
-    }
+class _Axis(NamedTuple):
+    """An x axis: its label, the keys of which it shows the values, and where a row stands."""
+
+    label: str
+    keys: Collection[str]
+    x_of: Callable[[Row], Any]
+
+
+def _choose_axis(comparison: Comparison) -> _Axis:
     numeric = []
-    for key, listed in values.items():
-        types = {type(value) for value in listed}
-        if types <= {int, float} and len(set(listed)) > 1:
+    lists = []
+    for key in comparison.keys:
+        values = [row.configuration.get(key) for row in comparison.rows]
+        types = set(map(type, values))
+        if types <= {int, float} and len(set(values)) > 1:
             numeric.append(key)
-    if BATCH_KEY in numeric:
-        return _BATCH_LABEL, [BATCH_KEY], lambda row: row.configuration[BATCH_KEY]
-    if numeric:
-        key = numeric[0]
-        label = key.rpartition(".")[2].replace("_", " ")
-        return label, [key], lambda row: row.configuration[key]
-    if len({row.num_parameters for row in comparison.rows} - {None}) > 1:
-        networks = [
-            key
-            for key, listed in values.items()
-            if any(isinstance(value, list | tuple) for value in listed)
-        ]
-        return "parameters of the network", networks, lambda row: row.num_parameters
-    return _BATCH_LABEL, [BATCH_KEY], lambda row: row.global_batch_size
-
-
-def _configuration_of(row: Row, covered: Collection[str]) -> Settings:
-    return {key: value for key, value in row.configuration.items() if key not in covered}
+        if not types.isdisjoint({list, tuple}):
+            lists.append(key)
+    if numeric and BATCH_KEY not in numeric:
+        label = numeric[0].rpartition(".")[2].replace("_", " ")
+        return _Axis(label, numeric[:1], lambda row: row.configuration[numeric[0]])
+    sizes = {row.num_parameters for row in comparison.rows} - {None}
+    if len(sizes) > 1 and not numeric:
+        return _Axis("parameters of the network", lists, lambda row: row.num_parameters)
+    return _Axis(_BATCH_LABEL, [BATCH_KEY], lambda row: row.global_batch_size)
 
 
 def _largest_network(panel: RowPanel) -> tuple[float, str]:

@@ -124,8 +124,8 @@ class Questions:
         rows = [[runs.up_to(num_rounds) for runs in row] for row in self._rows]
         answers = []
         for answer in self._ask(rows):
-            row, pair = answer.question.place
-            if all(rows[row][setup].has_rounds(num_rounds) for setup in pair):
+            row, (first, second) = answer.question.place
+            if rows[row][first].has_rounds(num_rounds) and rows[row][second].has_rounds(num_rounds):
                 answers.append(answer)
         return answers
 
@@ -165,14 +165,13 @@ def adjust(answers: Sequence[Answer], num_looks: int, num_questions: int) -> lis
     """
     differs = _correct([answer.differs for answer in answers], num_looks, num_questions)
     is_equal = _correct([answer.is_equal for answer in answers], num_looks, num_questions)
-    return [PValues(*p_values) for p_values in zip(differs, is_equal, strict=True)]
+    return list(map(PValues, differs, is_equal))
 
 
 def _correct(
     claims: Sequence[Claim | None], num_looks: int, num_questions: int
 ) -> list[float | None]:
-    known = [claim for claim in claims if claim]
-    adjusted = iter(holm([claim.together for claim in known], num_questions))
+    adjusted = iter(holm([claim.together for claim in claims if claim], num_questions))
     corrected: list[float | None] = []
     for claim in claims:
         if claim is None:

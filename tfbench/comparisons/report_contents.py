@@ -3,8 +3,8 @@
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tfbench.comparisons.comparison import Comparison
 from tfbench.comparisons.html_report import ReportContents
@@ -39,13 +39,11 @@ def gather_contents(
     results, unreadable = _read_runs(store, [run.run_id for run in runs])
     comparison = dataclasses.replace(comparison, unreadable={**comparison.unreadable, **unreadable})
     newest = next(reversed(results.values()), None)
-    recipe_name = ""
-    if runs:
-        recipe_name = runs[-1].recipe
-    elif comparison.recipes:
-        recipe_name = comparison.recipes[0]
-    tables = plan.tables if plan else {}
-    if newest and not plan:
+    recipe_names = [*comparison.recipes[:1], *(run.recipe for run in runs)]
+    tables: Mapping[str, Any] = {}
+    if plan:
+        tables = plan.tables
+    elif newest:
         tables = to_tables(newest.request.recipe)
     verdict = ComparedRuns(comparison=comparison, plan=plan).verdict
     return ReportContents(
@@ -56,7 +54,7 @@ def gather_contents(
         plots=draw_plots(store, comparison, verdict),
         environment=newest.environment if newest else None,
         commands=_list_commands(plan, results.values()),
-        recipe_name=recipe_name,
+        recipe_name=recipe_names[-1] if recipe_names else "",
         recipe_toml=format_toml(tables),
     )
 
@@ -76,12 +74,9 @@ def _read_runs(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResul
 
 def draw_plots(store: Store, comparison: Comparison, verdict: Sequence[str]) -> tuple[Plot, ...]:
     """Draws what was compared, and what runs had reached by time."""
-    data = "synthetic" if comparison.is_synthetic else "real"
     curves = _find_curves(store, comparison)
-    return (
-        *comparison_plots(comparison, *verdict[:1]),
-        *plots_by_time(curves, f"{', '.join(comparison.recipes)}, {data} data"),
-    )
+    subject = f"{', '.join(comparison.recipes)}, {comparison.describe_data()} data"
+    return (*comparison_plots(comparison, *verdict[:1]), *plots_by_time(curves, subject))
 
 
 def _find_curves(store: Store, comparison: Comparison) -> list[TimeCurve]:

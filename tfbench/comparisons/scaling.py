@@ -7,12 +7,23 @@ batch ("data"), a part of its weights ("model"), or both ("hybrid"); under "work
 a process of its own.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from tfbench.comparisons.comparison import Comparison, Entry
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Entry
+from tfbench.comparisons.speeds import (
+    round_cells,
+    round_columns,
+    speed_text,
+    speedup_text,
+)
 from tfbench.recipe.sections import CUTTING_STRATEGIES
+from tfbench.show.document import to_document
+from tfbench.show.formats import format_percent
+from tfbench.show.table import Column, Section, Table
 from tfbench.sweeps.plan import MODE_STRATEGIES, WORKERS_KEY, Mode
 
 _MODES = {strategy: mode for mode, strategy in MODE_STRATEGIES.items()}
@@ -88,8 +99,10 @@ class ScalingPoint:
         """Share of the ideal speed-up, which is the number of devices, that was reached."""
         if not self.adds_hardware:
             return None
-        value, *ends = self.speedup
-        low, high = (None if end is None else end / self.num_devices for end in ends)
+        value, low, high = self.speedup
+        if low is not None and high is not None:
+            low /= self.num_devices
+            high /= self.num_devices
         return FigureWithInterval(value / self.num_devices, low, high)
 
 
@@ -148,16 +161,17 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
             batches that are neither as large in every setup nor for every device; or they differ
             in what must be equal.
     """
-    if len(comparison.rows) != 1:
+    if len(comparison.rows) != 1 or not _COMPARED.issuperset(comparison.compared):
         return None
-    entries = comparison.rows[0].measured_entries()
-    if not _differ_in_devices_alone(entries, comparison.compared):
+    entries = comparison.measured_entries()
+    if not _differ_in_devices_alone(entries):
         return None
     points = _list_points(entries)
     is_weak = "global_batch_size" in comparison.compared
-    sizes = {point.global_batch_size for point in points}
-    if is_weak:
-        sizes = {point.global_batch_size // point.num_devices for point in points}
+    sizes = set()
+    for point in points:
+        num_sharing = point.num_devices if is_weak else 1
+        sizes.add(point.global_batch_size // num_sharing)
     if len(sizes) > 1 or 0 in sizes or not _start_at_one_device(points, comparison.baseline):
         return None
     return Scaling(
@@ -167,7 +181,7 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
     )
 
 
-def _differ_in_devices_alone(entries: Sequence[Entry], compared: Sequence[str]) -> bool:
+def _differ_in_devices_alone(entries: Sequence[Entry]) -> bool:
     kinds = set()
     hardware = set()
     backends = set()
@@ -178,13 +192,15 @@ def _differ_in_devices_alone(entries: Sequence[Entry], compared: Sequence[str]) 
             backends.add(run.backend)
     if len(kinds) != 1 or len(hardware) > 1 or len(backends) > 1:
         return False
-    return _COMPARED.issuperset(compared) and not any(entry.unequal for entry in entries)
+    return not any(entry.unequal for entry in entries)
 
 
 def _list_points(entries: Sequence[Entry]) -> list[ScalingPoint]:
     """Returns a point for each setup, by number of devices and by mode."""
-    shares_cores = any(run.shares_cores for entry in entries for run in entry.runs)
     points = []
+    shares_cores = False
+    for entry in entries:
+        shares_cores |= any(run.shares_cores for run in entry.runs)
     for entry in entries:
         run = entry.runs[0]
         point = ScalingPoint(
@@ -202,9 +218,103 @@ def _list_points(entries: Sequence[Entry]) -> list[ScalingPoint]:
 
 def _start_at_one_device(points: Sequence[ScalingPoint], baseline: str) -> bool:
     """Says whether the baseline alone is one device, and all others are several in some mode."""
-    single = [point.entry.setup for point in points if point.num_devices == 1]
-    several = points[1:]
-    places = {(point.num_devices, point.mode) for point in several}
-    if single != [baseline] or not several:
+    single, *several = points
+    if single.num_devices != 1 or single.entry.setup != baseline or not several:
         return False
-    return len(places) == len(several) and all(point.mode for point in several)
+    # Another one of one device has no mode.
+    places = {(point.num_devices, point.mode) for point in several if point.mode}
+    return len(places) == len(several)
+
+
+_LIVE_RANKS = {"efficiency": 2, "speed": 1}
+_OF_ENTRY = ("step_seconds", "transfer_share", "input_share")
+
+
+def scaling_title(kind: Literal["strong", "weak"], batch_size: int) -> str:
+    """Returns which kind of scaling it is, and the batch of all devices.
+
+    In weak scaling it is the batch of each device.
+    """
+    where = "on each device" if kind == "weak" else "in total"
+    return f"{kind.title()} scaling: {batch_size:,} samples per step {where}"
+
+
+def scaling_section(
+    scaling: Scaling, comparison: Comparison, notes: Sequence[str] = (), *, is_live: bool = False
+) -> Section:
+    """Returns a row for each number of devices and mode; what is known of none has no column.
+
+    Args:
+        scaling: What is shown.
+        comparison: That it is of.
+        notes: Stand below the table.
+        is_live: As of `comparison_table`; details come in the end.
+    """
+    columns = [
+        Column("num_devices", "replicas" if scaling.has_replicas else "devices"),
+        Column("mode", "mode", align="left"),
+        Column("per_replica_batch_size", "batch/replica", "{:,}".format, rank=4),
+        Column("speed", "samples/s"),
+        Column("speedup", "speed-up"),
+        Column("efficiency", "efficiency", lambda efficiency: format_percent(efficiency.value)),
+        Column("step_seconds", "step", lambda seconds: f"{1e3 * seconds:.3g} ms", rank=2),
+        Column("exchanged_bytes", "exchanged", _mebibytes, rank=1, meaning="data sent per step"),
+        Column(
+            "state_bytes",
+            "state",
+            _mebibytes,
+            rank=6,
+            meaning="weights and optimizer variables per device",
+        ),
+        Column(
+            "transfer_share", "communication", format_percent, rank=5, meaning="share of a step"
+        ),
+        Column("input_share", "input", format_percent, rank=7, meaning="share of a step"),
+    ]
+    if is_live:
+        kept = [column for column in columns if not column.rank]
+        columns = []
+        for column in kept:
+            columns.append(dataclasses.replace(column, rank=_LIVE_RANKS.get(column.key, 0)))
+    columns += round_columns(comparison, is_live=is_live)
+    (configuration,) = comparison.rows
+    rows = []
+    for point in scaling.points:
+        row = {column.key: getattr(point, column.key, None) for column in columns}
+        row |= _figures_of_entry(point)
+        of_setup = []
+        for pair, speedup in configuration.speedups.items():
+            if point.entry.setup in pair:
+                of_setup.append(speedup)
+        row |= round_cells([point.entry], of_setup)
+        row |= {
+            "mode": None if scaling.has_replicas else point.mode,
+            "speed": speed_text(point.entry),
+            "speedup": speedup_text(point.entry) or None,
+            "exchanged_bytes": point.exchanged_bytes or None,
+        }
+        rows.append(row)
+    shown = [column for column in columns if any(row[column.key] is not None for row in rows)]
+    title = scaling_title(scaling.kind, scaling.batch_size)
+    table = Table("speed by number of devices", tuple(shown), rows, (f"{title}.", *notes))
+    return Section("Scaling", tables=(table,))
+
+
+def _figures_of_entry(point: ScalingPoint) -> dict[str, float | None]:
+    return {name: getattr(point.entry, name) for name in _OF_ENTRY}
+
+
+def scaling_document(scaling: Scaling) -> dict[str, Any]:
+    """Returns it as plain values; times in seconds; None: not known, or says nothing."""
+    points = []
+    for point in scaling.points:
+        values = to_document(point, without=("entry", "adds_hardware"))
+        values["setup"] = point.entry.setup
+        values |= _figures_of_entry(point)
+        values["samples_per_second"] = point.entry.speed
+        points.append(values)
+    return {**to_document(scaling, without=("has_replicas",)), "points": points}
+
+
+def _mebibytes(num_bytes: float) -> str:
+    return f"{num_bytes / 2**20:.3g} MiB"

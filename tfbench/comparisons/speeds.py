@@ -1,10 +1,11 @@
 """Speeds and speed-ups in words and figures, the same wherever they are shown."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfbench.comparisons.comparison import Comparison, Entry
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Entry
 from tfbench.comparisons.intervals import Interval
 from tfbench.comparisons.judging import Speedup, describe_ratio
 from tfbench.comparisons.questions import MARGIN
@@ -39,22 +40,28 @@ _USELESS = 1.0
 _OUTCOMES = {"MISSING": "not measured", "REJECTED": "rejected", "SKIPPED": "failed"}
 
 
-def legend(comparison: Comparison, *, is_full: bool = True) -> str:
-    """Returns the meaning of the signs and figures in a comparison's table.
+def legend(comparison: Comparison, *, is_full: bool) -> list[str]:
+    """Returns the meaning of the signs and figures in a comparison's table, in one line.
 
-    Without `is_full`, it points to `tfbench help results`.
+    None where there are no speed-ups. Without `is_full`, it points to `tfbench help results`.
     """
-    entries = comparison.all_entries()
-    speedups = [entry.speedup for entry in entries if entry.speedup]
-    marks = {mark(speedup) for speedup in speedups}
-    if any(speedup.is_between_sessions for speedup in speedups):
-        marks.add(_BETWEEN_SESSIONS)
-    meanings = [f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks]
-    if any(entry.session_speeds for entry in entries):
-        meanings.append("to: slowest and fastest session")
+    names = set()
+    for speedup in comparison.all_speedups():
+        names.add(_name_of(speedup))
+        if speedup.is_between_sessions:
+            names.add("between sessions")
+    if not names:
+        return []
+    meanings = ["Ratios [95 % CI]"]
     if is_full:
-        return f"{', '.join(['Geometric means of runs', 'ratios [95 % CI]', *meanings])}."
-    return f"{', '.join(['Ratios [95 % CI]', *meanings])}. More: tfbench help results"
+        meanings = ["Geometric means of runs", "ratios [95 % CI]"]
+    for name, sign in MARKS.items():
+        if name in names:
+            meanings.append(f"{sign} {_WORDS.get(name, name)}")
+    if any(entry.session_speeds for entry in comparison.all_entries()):
+        meanings.append("to: slowest and fastest session")
+    end = "" if is_full else " More: tfbench help results"
+    return [f"{', '.join(meanings)}.{end}"]
 
 
 def outcome_word(entry: Entry) -> str:
@@ -69,10 +76,13 @@ def speed_text(entry: Entry) -> str:
     """Returns "12,345", "9,876 to 12,345" where sessions differ, or why there is no speed."""
     if entry.speed is None:
         return outcome_word(entry)
-    sessions = entry.session_speeds
-    if not sessions:
-        return format_speed(entry.speed)
-    return f"{format_speed(sessions[0])} to {format_speed(sessions[-1])}"
+    speeds = entry.session_speeds or (entry.speed,)
+    return _format_range([format_speed(speed) for speed in speeds])
+
+
+def _format_range(sorted_texts: Sequence[str]) -> str:
+    """Returns "1", "1 to 3", "" of none."""
+    return " to ".join([*sorted_texts[:1], *sorted_texts[1:][-1:]])
 
 
 def with_interval(text: str, interval: Interval | None) -> str:
@@ -82,8 +92,9 @@ def with_interval(text: str, interval: Interval | None) -> str:
     """
     if interval is None:
         return text
-    half_width = interval.relative_half_width
-    return f"{text} ± {format_share(half_width)}" if half_width <= _USELESS else f"{text} (noisy)"
+    if interval.relative_half_width > _USELESS:
+        return f"{text} (noisy)"
+    return f"{text} ± {format_share(interval.relative_half_width)}"
 
 
 def speedup_text(entry: Entry) -> str:
@@ -97,7 +108,11 @@ def speedup_text(entry: Entry) -> str:
 
 def mark(speedup: Speedup) -> str:
     """Returns the sign that stands for what may be said of a speed-up."""
-    return MARKS["suggested" if speedup.is_suggested else speedup.finding]
+    return MARKS[_name_of(speedup)]
+
+
+def _name_of(speedup: Speedup) -> str:
+    return "suggested" if speedup.is_suggested else speedup.finding
 
 
 def color_speedups(line: "Text") -> "Text":
@@ -129,25 +144,24 @@ def round_cells(entries: Iterable[Entry], speedups: Collection[Speedup]) -> dict
         entries: Of the table's row.
         speedups: Of all pairs of setups that the row tells of.
     """
-    numbers = {len(entry.runs) for entry in entries if entry.runs}
-    rounds = [str(number) for number in sorted(numbers)]
-    return {
-        "rounds": " to ".join([*rounds[:1], *rounds[1:][-1:]]),
-        "decided": _decided_text(speedups),
-        "is_open": not all(speedup.is_decided for speedup in speedups),
-    }
-
-
-def _decided_text(speedups: Collection[Speedup]) -> str:
-    """Returns "yes", "2 of 3", "not yet", or "no" where no more rounds are made."""
-    if not speedups:
-        return ""
+    numbers = sorted({len(entry.runs) for entry in entries} - {0})
     num_decided = sum(speedup.is_decided for speedup in speedups)
-    if num_decided == len(speedups):
-        return "yes"
-    if num_decided:
-        return f"{num_decided} of {len(speedups)}"
-    return "not yet" if any(speedup.next_look for speedup in speedups) else "no"
+    is_open = num_decided < len(speedups)
+    if not speedups:
+        decided = ""
+    elif not is_open:
+        decided = "yes"
+    elif num_decided:
+        decided = f"{num_decided} of {len(speedups)}"
+    elif any(speedup.next_look for speedup in speedups):
+        decided = "not yet"
+    else:
+        decided = "no"  # no more rounds are made
+    return {
+        "rounds": _format_range(list(map(str, numbers))),
+        "decided": decided,
+        "is_open": is_open,
+    }
 
 
 def short_key(key: str) -> str:

@@ -1,10 +1,12 @@
 """What a comparison shows, in plain sentences, and no more than its intervals support."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tfbench.comparisons.comparison import Comparison, Row
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Row
 from tfbench.comparisons.equality import Difference, name_differences
 from tfbench.comparisons.failures import UNKNOWN
 from tfbench.comparisons.fastest import describe_where, which_to_use
@@ -32,10 +34,11 @@ _TEMPLATES: dict[Finding, str] = {
     "too noisy to tell": "Inconclusive{where}{why}: {setup} may be {open} as fast as {base}.",
     "not judged": "{setup} {verb} not judged{where} ({num}): {ratio}.",
 }
+_ORDER = list(_TEMPLATES)
 _UNKNOWN = "Inconclusive{where}{why}: the runs vary too much to compare {setup} with {base}."
 _UNKNOWN_ABOVE = 10.0  # times the low end of what may be: a range that tells nothing
-# setups beside the baseline; of more only those have a sentence of which something is not known
-_NUM_DESCRIBED = 2
+# setups; of more only those have a sentence of which something is not known
+_NUM_DESCRIBED = 3
 _NO_GAIN = 1.02  # times as fast, at most
 _NUM_FAILED = 4  # reasons of failures that have a sentence; the table marks all
 
@@ -59,12 +62,13 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     names = _find_names(comparison, scaling)
     if comparison.setups[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
-    others = [setup for setup in comparison.setups if setup != comparison.baseline]
     uses = which_to_use(comparison, names)
     sentences = [*machine_sentences(comparison), *_unequal(comparison), *uses]
-    only_open = bool(uses) and len(others) > _NUM_DESCRIBED
-    for setup in others:
-        sentences += _of_setup(comparison, setup, names, scaling, only_open=only_open)
+    only_open = bool(uses) and len(comparison.setups) > _NUM_DESCRIBED
+    for setup in comparison.setups:
+        if setup != comparison.baseline:
+            words = _find_words(comparison, setup, names, scaling)
+            sentences += _of_setup(comparison, setup, words, only_open=only_open)
     sentences += _describe_limits(comparison, names)
     return (*sentences, *_missing(comparison, names), *_advice(comparison))
 
@@ -75,15 +79,33 @@ def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, st
     By number of devices, backend or label, whatever they differ in.
     """
     if scaling is None:
-        entries = [entry for entry in comparison.all_entries() if entry.runs]
+        entries = comparison.measured_entries()
         backends = {entry.setup: entry.runs[0].backend for entry in entries}
         return name_setups(comparison.setups, backends)
     noun = "replica" if scaling.has_replicas else "device"
     names = {setup: setup for setup in comparison.setups}
     for point in scaling.points:
-        mode = f" ({point.mode})" if point.mode and not scaling.has_replicas else ""
-        names[point.entry.setup] = f"{count(point.num_devices, noun)}{mode}"
+        name = count(point.num_devices, noun)
+        if point.mode and not scaling.has_replicas:
+            name += f" ({point.mode})"
+        names[point.entry.setup] = name
     return names
+
+
+def _find_words(
+    comparison: Comparison, setup: str, names: Mapping[str, str], scaling: Scaling | None
+) -> dict[str, str]:
+    """Returns what templates say of a setup beside the baseline, wherever it was run."""
+    words = {
+        "setup": names[setup],
+        "base": names[comparison.baseline],
+        "verb": "is",
+        "efficiency": "",
+    }
+    if scaling:  # beside one device, all others are called by a number of devices: "2 replicas"
+        words["verb"] = "are"
+        words["efficiency"] = scaling.describe_efficiency(setup)
+    return words
 
 
 def _list_speedups(comparison: Comparison, setup: str) -> list[_Place]:
@@ -108,88 +130,66 @@ def _by_chance(comparison: Comparison) -> str:
         return "Not judged: two rounds are needed (--repeats 3)."
     largest = max(judged, key=lambda place: abs(math.log(place.speedup.ratio)))
     where = _where([largest], comparison)
-    sentences = [f"Largest difference by chance: {describe_ratio(largest.speedup)}{where}."]
+    found = f"Largest difference by chance: {describe_ratio(largest.speedup)}{where}."
     wrong = [place for place in judged if place.speedup.judgement in ("faster", "slower")]
     if wrong:
-        sentences.append(f"Judged different from itself{_where(wrong, comparison)}.")
-    else:
-        noisiest = max(judged, key=lambda place: place.speedup.noise_limit or 0.0)
-        limit = format_share(noisiest.speedup.noise_limit or 0.0)
-        where = _where([noisiest], comparison) if len(judged) > 1 else ""
-        sentences.append(f"Such runs do not show differences below {limit}{where}.")
-    return " ".join(sentences)
+        return f"{found} Judged different from itself{_where(wrong, comparison)}."
+    noisiest = max(judged, key=lambda place: place.speedup.noise_limit or 0.0)
+    limit = format_share(noisiest.speedup.noise_limit or 0.0)
+    where = _where([noisiest], comparison) if len(judged) > 1 else ""
+    return f"{found} Such runs do not show differences below {limit}{where}."
 
 
 def _of_setup(
-    comparison: Comparison,
-    setup: str,
-    names: Mapping[str, str],
-    scaling: Scaling | None,
-    *,
-    only_open: bool,
+    comparison: Comparison, setup: str, words: dict[str, str], *, only_open: bool
 ) -> Iterator[str]:
     """Yields what was found of a setup beside the baseline, a sentence a finding.
 
     With `only_open`, nothing of a setup that is faster or slower wherever it was compared.
     """
-    hints: dict[Obstacle, list[_Place]] = {}  # whose own interval says more than the table
-    findings: dict[tuple[Finding, Obstacle | None], list[_Place]] = {}
-    for finding in _TEMPLATES:  # in this order
-        for place in _list_speedups(comparison, setup):
-            if place.speedup.finding != finding:
-                continue
-            obstacle = None
-            if finding == "too noisy to tell":
-                obstacle = find_obstacle(comparison, place.row, setup)
-            if obstacle and place.speedup.is_suggested:
-                hints.setdefault(obstacle, []).append(place)
-            else:
-                findings.setdefault((finding, obstacle), []).append(place)
-    is_clear = all(finding in ("faster", "slower") for finding, _ in findings)
-    if only_open and is_clear and not hints:
+    hints = defaultdict(list)  # whose own interval says more than the table
+    findings = defaultdict(list)
+    speedups = _list_speedups(comparison, setup)
+    speedups.sort(key=lambda place: _ORDER.index(place.speedup.finding))
+    for place in speedups:
+        finding = place.speedup.finding
+        obstacle = None
+        if finding == "too noisy to tell":
+            obstacle = find_obstacle(comparison, place.row, setup)
+        if place.speedup.is_suggested:
+            hints[obstacle].append(place)
+        else:
+            findings[finding, obstacle].append(place)
+    is_open = hints or any(finding not in ("faster", "slower") for finding, _ in findings)
+    if only_open and not is_open:
         return
-    # Beside one device, all others are called by a number of devices: "2 replicas".
-    is_plural = scaling is not None
-    words = {
-        "setup": names[setup],
-        "verb": "are" if is_plural else "is",
-        "base": names[comparison.baseline],
-    }
-    efficiency = scaling.describe_efficiency(setup) if scaling else ""
     for (finding, obstacle), places in findings.items():
-        words["where"] = _where(places, comparison)
-        words["why"] = _describe_why(comparison, places, setup, obstacle)
-        sentence = _describe_finding(finding, places, words, efficiency)
-        cause = _describe_cause(places, setup) if finding == "slower" else ""
-        yield f"{sentence}{cause}"
+        words |= _describe_place(comparison, setup, places, obstacle)
+        sentence = _describe_finding(finding, places, words)
+        yield f"{sentence}{_describe_cause(places, setup)}" if finding == "slower" else sentence
     for obstacle, places in hints.items():
-        why = _describe_why(comparison, places, setup, obstacle)
-        yield _describe_hints(places, names[setup], _where(places, comparison), why)
+        words |= _describe_place(comparison, setup, places, obstacle)
+        yield _describe_hints(places, words)
 
 
-def _describe_why(
-    comparison: Comparison, places: Sequence[_Place], setup: str, obstacle: Obstacle | None
-) -> str:
-    """Returns why something is open, after a blank; "" where it is not."""
-    if obstacle is None:
-        return ""
-    why = describe_obstacle(comparison, [row for row, _ in places], setup, obstacle)
-    return f" {why}" if why else ""
+def _describe_place(
+    comparison: Comparison, setup: str, places: Sequence[_Place], obstacle: Obstacle | None
+) -> dict[str, str]:
+    """Returns where a setup was found to be so, and why something is open there."""
+    rows = [row for row, _ in places]
+    return {
+        "where": describe_where(rows, comparison),
+        "why": describe_obstacle(comparison, rows, setup, obstacle),
+    }
 
 
-def _describe_finding(
-    finding: Finding,
-    places: Sequence[_Place],
-    words: Mapping[str, str],
-    efficiency: str,
-) -> str:
+def _describe_finding(finding: Finding, places: Sequence[_Place], words: Mapping[str, str]) -> str:
     """Returns the sentence of a finding at some configurations.
 
     Args:
         finding: Any but a hint.
         places: The configurations, and the speed-ups there.
-        words: Of the templates: setup, verb, base, where and why.
-        efficiency: Of a setup of several devices, in words.
+        words: Of the templates: setup, verb, base, efficiency, where and why.
     """
     speedups = [speedup for _, speedup in places]
     low = min(speedup.low or 0.0 for speedup in speedups)
@@ -197,28 +197,24 @@ def _describe_finding(
     template = _TEMPLATES[finding]
     if finding == "too noisy to tell" and high > _UNKNOWN_ABOVE * low:
         template = _UNKNOWN
-    ratio = f"{_ratios(speedups)}{efficiency}"
-    if all(speedup.is_between_sessions for speedup in speedups):
-        ratio += " (between sessions)"
+    most_runs = max(speedup.num for speedup in speedups)
     return template.format(
         **words,
-        ratio=ratio,
+        ratio=_ratios(speedups, words["efficiency"]),
         margin=MARGIN,
-        num="one run" if all(speedup.num == 1 for speedup in speedups) else "too few runs",
+        num="one run" if most_runs == 1 else "too few runs",
         open=f"{low:.2f}x to {high:.2f}x",
     )
 
 
-def _describe_hints(hints: Sequence[_Place], name: str, where: str, why: str) -> str:
+def _describe_hints(hints: Sequence[_Place], words: Mapping[str, str]) -> str:
     speedups = [speedup for _, speedup in hints]
     num_family = max(speedup.num_family for speedup in speedups)
-    ratios = _ratios(speedups)
-    if all(speedup.is_between_sessions for speedup in speedups):
-        ratios += " (between sessions)"
+    found = f"{words['setup']} may differ{words['where']}: {_ratios(speedups)}"
     if not num_family:
-        return f"{name} may differ{where}: {ratios}, after too few runs to judge."
+        return f"{found}, after too few runs to judge."
     among = f"not significant among {count(num_family, 'comparison')}"
-    return f"{name} may differ{where}: {ratios}, {among}{why}."
+    return f"{found}, {among}{words['why']}."
 
 
 def _describe_cause(places: Sequence[_Place], setup: str) -> str:
@@ -246,20 +242,17 @@ def _describe_limits(comparison: Comparison, names: Mapping[str, str]) -> Iterat
                 shares.append(share)
         if not rows:
             continue
-        where = describe_where(rows, comparison)
         least = min(shares)
         part = format_share(least)
-        interval = log_interval(rows[0].entries[setup].input_shares)
+        bound = "about {:.2f}x"
         if len(rows) > 1:
             part += " or more"
-        elif interval:
+        elif interval := log_interval(rows[0].entries[setup].input_shares):
             part += f" ({format_share(interval.low)} to {format_share(interval.high)})"
             least = interval.low
-        gain = f"about {1 / least:.2f}x"
-        if least * _NO_GAIN >= 1:
-            gain = "nothing"
-        elif interval and len(rows) == 1:
-            gain = f"{1 / least:.2f}x at most"
+            bound = "{:.2f}x at most"
+        gain = "nothing" if least * _NO_GAIN >= 1 else bound.format(1 / least)
+        where = describe_where(rows, comparison)
         yield (
             f"The input pipeline alone takes {part} of a step of {names[setup]}{where}: a faster"
             f" device would gain {gain}."
@@ -268,8 +261,7 @@ def _describe_limits(comparison: Comparison, names: Mapping[str, str]) -> Iterat
 
 def _advice(comparison: Comparison) -> Iterator[str]:
     """Yields what would tell more, where something is open that no planned run is going to tell."""
-    entries = comparison.all_entries()
-    is_going_on = any(entry.outcome in UNKNOWN for entry in entries)
+    is_going_on = any(entry.outcome in UNKNOWN for entry in comparison.all_entries())
     if is_going_on or spans_machines(comparison):
         return
     obstacles = set[Obstacle]()
@@ -282,25 +274,24 @@ def _advice(comparison: Comparison) -> Iterator[str]:
     advice = advise(comparison, obstacles)
     if advice:
         yield advice
-    elif any(entry.speedup and entry.speedup.judgement == "not judged" for entry in entries):
+    elif any(speedup.judgement == "not judged" for speedup in comparison.all_speedups()):
         yield "Try --repeats 3."
 
 
 def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Says which configurations failed and why, and how many runs are lost or not made."""
-    without_runs = []
+    entries = comparison.all_entries()
+    num_without_runs = 0
     with_lost = []
-    failed: dict[tuple[str, str, str], list[Row]] = {}
+    failed = defaultdict(list)
     for row in comparison.rows:
         if row.has_lost_runs:
             with_lost.append(row)
         for entry in row.entries.values():
             if entry.outcome in UNKNOWN:
-                if entry.speed is None:
-                    without_runs.append(entry)
+                num_without_runs += entry.speed is None
             elif entry.outcome != "FINISHED":
-                failure = (entry.setup, entry.outcome, entry.reason.rstrip("."))
-                failed.setdefault(failure, []).append(row)
+                failed[entry.setup, entry.outcome, entry.reason.rstrip(".")].append(row)
     failures = list(failed.items())
     for (setup, outcome, reason), rows in failures[:_NUM_FAILED]:
         yield f"{names[setup]} failed{describe_where(rows, comparison)}: {outcome}, {reason}."
@@ -321,13 +312,13 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
                 f" {count(missing.num_lost, 'run')} that {were} started. So no setup is recommended"
                 " there."
             )
-    elif without_runs:
-        num_results = len(comparison.all_entries())
-        yield f"Incomplete: {len(without_runs)} of {num_results} results are without runs."
+    elif num_without_runs:
+        yield f"Incomplete: {num_without_runs} of {len(entries)} results are without runs."
 
 
 def find_caveats(comparison: Comparison) -> Iterator[str]:
     """Yields what limits the verdict, a sentence each."""
+    runs = comparison.runs
     scaling = find_scaling(comparison)
     yield from _unequal(comparison, is_compared=True)
     if comparison.shares_cores:
@@ -336,24 +327,21 @@ def find_caveats(comparison: Comparison) -> Iterator[str]:
         yield "Weak scaling: the global batch grows with the devices. Compare speed, not accuracy."
     if comparison.is_synthetic:
         yield "Synthetic data: compare speed, ignore accuracy."
-    if len({run.backend for run in comparison.runs}) > 1:
-        compilers = [
-            f"{title_of(run.backend)}: {run.settings.get('compiler')}" for run in comparison.runs
-        ]
+    if len({run.backend for run in runs}) > 1:
+        compilers = [f"{title_of(run.backend)}: {run.settings.get('compiler')}" for run in runs]
         yield (
             "Backends start from equal weights and batches. They compile steps"
             f" ({'; '.join(dict.fromkeys(compilers))}), load batches and draw dropout each in its"
             " own way."
         )
-    speedups = [entry.speedup for entry in comparison.all_entries() if entry.speedup]
-    if any(speedup.is_between_sessions for speedup in speedups):
+    if any(speedup.is_between_sessions for speedup in comparison.all_speedups()):
         drift = f"{100 * comparison.settings.session_scatter:g} %"
         yield (
             f"Ratios between sessions (s) allow for levels that drift by {drift} from one session"
             " to the next, which more rounds do not show."
         )
     yield from machine_caveats(comparison)
-    lengths = {run.length for run in comparison.runs}
+    lengths = {run.length for run in runs}
     if len(lengths) > 1:
         yield f"Runs of different lengths count alike: {join_words(sorted(lengths))}."
     num_left_out = sum(len(entry.left_out) for entry in comparison.all_entries())
@@ -379,18 +367,22 @@ def _unequal(comparison: Comparison, *, is_compared: bool = False) -> Iterator[s
         yield f"{start} setups differ in {join_words(name_differences(differences))}."
 
 
-def _ratios(speedups: Sequence[Speedup]) -> str:
+def _ratios(speedups: Sequence[Speedup], efficiency: str = "") -> str:
     """Returns the ratios of one configuration, of two, or the range of several.
 
-    They read "0.68x [0.59, 0.77]", "0.67x and 0.50x", and "0.50x to 0.67x".
+    They read "0.68x [0.59, 0.77]", "0.67x and 0.50x", and "0.50x to 0.67x (between sessions)".
     """
-    if len(speedups) == 1:
-        return describe_ratio(speedups[0])
     ratios = [speedup.ratio for speedup in speedups]
     link = "and"
     if len(ratios) > 2:
         ratios.sort()
         link = "to"
-    first = f"{ratios[0]:.2f}x"
+    text = f"{ratios[0]:.2f}x"
     last = f"{ratios[-1]:.2f}x"
-    return first if first == last else f"{first} {link} {last}"
+    if len(ratios) == 1:
+        text = describe_ratio(speedups[0])
+    elif text != last:
+        text += f" {link} {last}"
+    if all(speedup.is_between_sessions for speedup in speedups):
+        efficiency += " (between sessions)"
+    return f"{text}{efficiency}"

@@ -108,29 +108,29 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
             f" {len(classes)}. Use --set dataset.num_classes={len(classes)}."
         )
     notes = list[str]()
-    paths, labels = _list_images(folder / "train", classes, notes)
-    val_paths, val_labels = _list_images(folder / "val", classes, notes)
+    train = _list_images(folder / "train", classes, config.stored_size, notes)
+    validation = _list_images(folder / "val", classes, config.stored_size, notes)
     # By class, as they are listed, the first predictions would all be of the first class.
-    order = np.random.default_rng(0).permutation(len(val_paths))
-    val_paths = val_paths[order]
-    val_labels = val_labels[order]
-    _require_whole(_draw(np.concatenate([paths, val_paths])))
+    order = np.random.default_rng(0).permutation(validation.num_samples)
+    validation = dataclasses.replace(
+        validation, inputs=validation.inputs[order], targets=validation.targets[order]
+    )
+    _require_whole(np.concatenate([train.inputs, validation.inputs]))
     source = f"image files, {folder}"
-    if len(paths) != TRAIN_SAMPLES or len(val_paths) != VALIDATION_SAMPLES:
-        sizes = f"{len(paths):,} + {len(val_paths):,} images"
+    if train.num_samples != TRAIN_SAMPLES or validation.num_samples != VALIDATION_SAMPLES:
+        sizes = f"{train.num_samples:,} + {validation.num_samples:,} images"
         source += f", {sizes}"
         expected = f"{TRAIN_SAMPLES:,} + {VALIDATION_SAMPLES:,}"
         notes.insert(0, f"not the complete ImageNet: {sizes} instead of {expected}.")
     spec = dataclasses.replace(
-        describe(config), train_samples=len(paths), validation_samples=len(val_paths)
+        describe(config),
+        train_samples=train.num_samples,
+        validation_samples=validation.num_samples,
     )
-    read = functools.partial(read_array, size=config.stored_size)
     return Splits(
         spec=spec,
-        train=Split(inputs=paths, targets=labels, num_samples=len(paths), read=read),
-        validation=Split(
-            inputs=val_paths, targets=val_labels, num_samples=len(val_paths), read=read
-        ),
+        train=train,
+        validation=validation,
         source=source,
         notes=tuple(notes),
         mean=spread_mean(np.array(CHANNEL_MEANS), spec),
@@ -153,12 +153,13 @@ def _list_classes(folder: Path) -> list[str]:
     return sorted(name for name in folders if not name.startswith("."))
 
 
-def _list_images(folder: Path, classes: list[str], notes: list[str]) -> tuple[Array, Array]:
+def _list_images(folder: Path, classes: list[str], size: int, notes: list[str]) -> Split:
     """Returns the path and label of every image, sorted by name within each class.
 
     Args:
         folder: Holds one folder a class; a class may be missing.
         classes: Known ones, in the order of their labels.
+        size: Pixels a side to read images in.
         notes: One is added where there are other files.
 
     Raises:
@@ -195,31 +196,32 @@ def _list_images(folder: Path, classes: list[str], notes: list[str]) -> tuple[Ar
     if others:
         kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(5))
         notes.append(f"{folder}: files not read as images: {kinds}.")
-    return np.array(paths, np.bytes_), np.array(labels, np.int64)
-
-
-def _draw(paths: Array) -> Array:
-    """Returns files at even distances, as many as are checked before a run begins."""
-    num = min(len(paths), _CHECKED)
-    places: Array = np.linspace(0, len(paths) - 1, num).round().astype(int)
-    return np.take(paths, places)
+    return Split(
+        inputs=np.array(paths, np.bytes_),
+        targets=np.array(labels, np.int64),
+        num_samples=len(paths),
+        read=functools.partial(read_array, size=size),
+    )
 
 
 def _require_whole(paths: Array) -> None:
-    """Reads image files.
+    """Reads some of the image files, at even distances.
 
     Raises:
         DatasetError: Naming the first damaged files, and how many there are.
     """
+    num_read = min(len(paths), _CHECKED)
+    places = np.linspace(0, len(paths) - 1, num_read).round().astype(int)
+    read = paths[places]
     with ThreadPoolExecutor() as pool:
-        is_broken = list(pool.map(_is_broken, paths))
-    broken = paths[is_broken]
+        is_broken = list(pool.map(_is_broken, read))
+    broken = read[is_broken]
     if len(broken):
         named = ", ".join(map(os.fsdecode, broken[:_NAMED]))
         more = f" and {len(broken) - _NAMED:,} more" if len(broken) > _NAMED else ""
         raise DatasetError(
             f"{named}{more}: missing, damaged, cut off or no image ({len(broken):,} of the"
-            f" {len(paths):,} files that were looked at). Replace or remove them."
+            f" {num_read:,} files that were looked at). Replace or remove them."
         )
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -98,19 +98,15 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     """
     loaded = _load_parts(data_dir)
     counts = {part: loaded.splits[part].num_samples for part in IMAGES}
-    loaded.require(describe(config), counts)
+    spec = describe(config)
+    loaded.require(spec, counts)
+    parts = dict(loaded.splits)
     if config.transposed:  # views, so that each image is still copied once
-        turned = {
-            part: dataclasses.replace(split, inputs=split.inputs.swapaxes(1, 2))
-            for part, split in loaded.splits.items()
-        }
-        loaded = dataclasses.replace(loaded, splits=turned)
-    train, validation, mean = _split_training_images(loaded, seed=config.seed)
-    test = loaded.splits["test"]
-    test = dataclasses.replace(test, inputs=copy_aligned(test.inputs))
-    spec = dataclasses.replace(
-        describe(config), train_samples=train.num_samples, test_samples=test.num_samples
-    )
+        for part, split in parts.items():
+            parts[part] = dataclasses.replace(split, inputs=split.inputs.swapaxes(1, 2))
+    train, validation, mean = _split_training_images(parts, loaded.where, seed=config.seed)
+    test = dataclasses.replace(parts["test"], inputs=copy_aligned(parts["test"].inputs))
+    spec = dataclasses.replace(spec, train_samples=train.num_samples, test_samples=test.num_samples)
     source = loaded.source
     notes = list[str]()
     if counts != IMAGES:
@@ -132,7 +128,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
 
 def _sizes(counts: dict[str, int]) -> str:
-    return " + ".join(f"{counts[part]:,}" for part in ("train", "extra", "test"))
+    return " + ".join(f"{count:,}" for count in counts.values())
 
 
 def _load_parts(data_dir: str | None) -> LoadedSplits:
@@ -144,17 +140,18 @@ def _load_parts(data_dir: str | None) -> LoadedSplits:
         DatasetError: Neither is there and nothing can be fetched, or one of the files is missing or
             damaged.
     """
+    names = FILES.values()
     folders = [Path(data_dir), Path(data_dir, "svhn")] if data_dir else []
     for folder in folders:
-        present = [name for name in FILES.values() if (folder / name).exists()]
-        missing = [name for name in FILES.values() if name not in present]
-        if present and missing:
+        present = [name for name in names if (folder / name).exists()]
+        if not present:
+            continue
+        if missing := [name for name in names if name not in present]:
             raise DatasetError(
-                f"data set svhn: {folder}: expected {', '.join(FILES.values())}; found"
+                f"data set svhn: {folder}: expected {', '.join(names)}; found"
                 f" {', '.join(present)} alone. Fetch {' and '.join(missing)}, too."
             )
-        if present:
-            return _load_files(folder)
+        return _load_files(folder)
     return tfds.load(
         "svhn_cropped",
         data_dir,
@@ -164,11 +161,14 @@ def _load_parts(data_dir: str | None) -> LoadedSplits:
     )
 
 
-def _split_training_images(loaded: LoadedSplits, *, seed: int) -> tuple[Split, Split, Array]:
+def _split_training_images(
+    parts: Mapping[str, Split], where: str, *, seed: int
+) -> tuple[Split, Split, Array]:
     """Splits the parts for training into training and validation images, and copies each once.
 
     Args:
-        loaded: All parts.
+        parts: All of them.
+        where: They are, for messages.
         seed: Of the shuffling.
 
     Returns:
@@ -177,7 +177,7 @@ def _split_training_images(loaded: LoadedSplits, *, seed: int) -> tuple[Split, S
     Raises:
         DatasetError: A part has too few images of a digit.
     """
-    num_images = sum(loaded.splits[part].num_samples for part in VALIDATION_PER_CLASS)
+    num_images = sum(parts[part].num_samples for part in VALIDATION_PER_CLASS)
     num_training = max(0, num_images - 10 * sum(VALIDATION_PER_CLASS.values()))
     inputs = allocate((num_training, *IMAGE_SHAPE), np.uint8)
     targets = allocate((num_training,), np.int64)
@@ -186,10 +186,10 @@ def _split_training_images(loaded: LoadedSplits, *, seed: int) -> tuple[Split, S
     chosen_targets = []
     position = 0
     for number, (part, per_class) in enumerate(VALIDATION_PER_CLASS.items()):
-        images = loaded.splits[part].inputs
-        labels = loaded.splits[part].targets
+        images = parts[part].inputs
+        labels = parts[part].targets
         rng = np.random.default_rng([seed, number])
-        chosen = _choose(labels, per_class, rng, f"{loaded.where}, split {part}")
+        chosen = _choose(labels, per_class, rng, f"{where}, split {part}")
         chosen_inputs.append(images[chosen])
         chosen_targets.append(labels[chosen])
         trains = np.ones(len(labels), np.bool_)
@@ -233,9 +233,9 @@ def _load_files(folder: Path) -> LoadedSplits:
 
     paths = [folder / name for name in FILES.values()]
     loaded = cache.load("svhn, publisher's files", folder, paths, decode)
-    source = f"SVHN's .mat files, {folder}"
-    where = f"data set svhn: {folder}"
-    return dataclasses.replace(loaded, source=source, where=where)
+    return dataclasses.replace(
+        loaded, source=f"SVHN's .mat files, {folder}", where=f"data set svhn: {folder}"
+    )
 
 
 def _decode(path: Path) -> Split:

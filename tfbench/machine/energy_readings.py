@@ -1,12 +1,9 @@
 """What is recorded of energy, and of the state of the GPUs while a run trains."""
 
+import dataclasses
 from typing import Literal
 
 from tfbench.schema import Bits, NaturalNumber, schema
-
-# "package": of a processor, without the memory beside it.
-EnergyPart = Literal["gpu", "package", "dram"]
-PARTS: tuple[EnergyPart, ...] = ("gpu", "package", "dram")
 
 # When the measuring process reads: as the steady part begins, and as the training ends.
 Moment = Literal["steady", "end"]
@@ -16,12 +13,12 @@ Moment = Literal["steady", "end"]
 class EnergySource:
     """A counter of energy that only grows.
 
-    What it shows is up to `resolution_seconds` old. At `range_joules` it begins anew; None: it does
-    not come to that.
+    What it shows is up to `resolution_seconds` old.
     """
 
-    name: str  # a GPU's address on the bus; "package-0", "package-0 dram"
-    part: EnergyPart
+    name: str  # a GPU's address on the bus
+    # Older records have processors and their memory, too, whose counters came to an end.
+    part: Literal["gpu", "package", "dram"] = "gpu"
     resolution_seconds: float
     range_joules: float | None = None
 
@@ -59,12 +56,12 @@ class GpuState:
 
 @schema
 class MachineState:
-    """What the parent saw beside the training: the GPUs in use, by address, and energy counters.
+    """What the parent saw beside the training: the GPUs in use, by address.
 
     `seconds` are of the machine's monotonic clock, before the reading. A GPU is missing that did
-    not answer. What the counters show in between says how often one came to its end.
+    not answer.
     """
 
     seconds: float
     gpus: dict[str, GpuState]
-    joules: dict[str, float]
+    joules: dict[str, float] = dataclasses.field(default_factory=dict)  # in older records

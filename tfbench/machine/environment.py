@@ -20,7 +20,7 @@ from tfbench import __version__
 from tfbench.machine import gpus
 from tfbench.machine.children import FORKS_MODULE
 from tfbench.machine.facts import Environment
-from tfbench.machine.kernel import control_group_folders, read_text
+from tfbench.machine.kernel import read_control_groups, read_text
 from tfbench.runs.placement_record import Placement
 
 ROOT = Path("/")
@@ -104,9 +104,11 @@ def find_version(package: str) -> str | None:
 
 def cpu_model(root: Path = ROOT) -> str:
     """Returns the processor's name."""
-    lines = read_text(root / "proc/cpuinfo").splitlines()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "") or platform.processor() or platform.machine()
+    for line in read_text(root / "proc/cpuinfo").splitlines():
+        key, _, name = line.partition(":")
+        if key.startswith("model name") and name.strip():
+            return name.strip()
+    return platform.processor() or platform.machine()
 
 
 def read_governor(root: Path = ROOT) -> str | None:
@@ -125,9 +127,9 @@ def read_quota_cores(root: Path = ROOT) -> float | None:
     smallest of their quotas holds.
     """
     quotas = []
-    for folder in control_group_folders(root):
+    for text in read_control_groups(root, "cpu.max"):
         with contextlib.suppress(ValueError):  # "200000 100000"; else "max 100000", or not there
-            quota, period = map(int, read_text(folder / "cpu.max").split())
+            quota, period = map(int, text.split())
             quotas.append(quota / period)
     return min(quotas, default=None)
 
@@ -138,13 +140,9 @@ def read_memory_limit(root: Path = ROOT) -> int | None:
     None stands for no limit. A group cannot have more than those around it, so that the smallest
     limit holds. Above `memory.high` a group is slowed down, so that this is one, too.
     """
-    limits = []
-    for folder in control_group_folders(root):
-        for name in ("memory.max", "memory.high"):
-            text = read_text(folder / name)
-            if text.isdecimal():  # else "max", or not there
-                limits.append(int(text))
-    return min(limits, default=None)
+    texts = read_control_groups(root, "memory.max", "memory.high")
+    # Else "max", or not there.
+    return min((int(text) for text in texts if text.isdecimal()), default=None)
 
 
 def find_memory(environment: Environment, placement: Placement) -> int | None:
@@ -161,10 +159,13 @@ def find_memory(environment: Environment, placement: Placement) -> int | None:
         return None
     if all(device.startswith("cpu") for device in placement.devices):
         return memory
-    sizes = [gpu.memory_bytes for gpu in environment.gpus]
-    if not sizes or None in sizes:
+    if not environment.gpus:
         return None
-    return memory + sum(size for size in sizes if size)
+    for gpu in environment.gpus:
+        if gpu.memory_bytes is None:
+            return None
+        memory += gpu.memory_bytes
+    return memory
 
 
 def read_commit() -> tuple[str | None, bool | None]:
@@ -174,9 +175,12 @@ def read_commit() -> tuple[str | None, bool | None]:
     whether its files differ.
     """
     commit = _ask_git(["rev-parse", "HEAD"])
-    changes = None if commit is None else _ask_git(_STATUS)
-    has_changes = None if changes is None else bool(changes)
-    return commit, has_changes
+    if commit is None:
+        return None, None
+    changes = _ask_git(_STATUS)
+    if changes is None:
+        return commit, None
+    return commit, bool(changes)
 
 
 def _ask_git(arguments: list[str]) -> str | None:

@@ -57,15 +57,13 @@ def read_system(root: Path, environment: Mapping[str, str]) -> GpuFacts:
         root: Where /sys, /proc and /dev lie.
         environment: Environment variables.
     """
-    devices = root.glob("sys/bus/pci/devices/*")
-    devices = (folder for folder in devices if read_text(folder / "vendor") == _NVIDIA)
-    gpus = sorted(
-        folder.name
-        for folder in devices
-        if read_text(folder / "class").startswith(_DISPLAY_CLASSES)
-    )
+    gpus = []
+    for folder in root.glob("sys/bus/pci/devices/*"):
+        is_nvidias = read_text(folder / "vendor") == _NVIDIA
+        if is_nvidias and read_text(folder / "class").startswith(_DISPLAY_CLASSES):
+            gpus.append(folder.name)
     return GpuFacts(
-        pci_gpus=tuple(gpus),
+        pci_gpus=tuple(sorted(gpus)),
         driver=_read_driver_version(root / "proc/driver/nvidia/version"),
         device_nodes=tuple(sorted(f"/dev/{node.name}" for node in root.glob("dev/nvidia[0-9]*"))),
         cuda_visible_devices=environment.get("CUDA_VISIBLE_DEVICES"),
@@ -102,13 +100,13 @@ def describe_silence(framework: Framework) -> str:
 def install_with_cuda(framework: Framework, driver: str) -> str:
     """Returns the command that installs a framework's build for a CUDA that the driver starts."""
     major = driver.partition(".")[0]
-    is_new = not major.isdecimal() or int(major) >= _DRIVER_OF_CUDA_13
+    builds = {"jax": "cuda13", "torch": "cu130"}
+    if major.isdecimal() and int(major) < _DRIVER_OF_CUDA_13:
+        builds = {"jax": "cuda12", "torch": "cu126"}
     if framework.name == "jax":
-        cuda = 13 if is_new else 12
-        return f'pip install "jax[cuda{cuda}]"'
+        return f'pip install "jax[{builds["jax"]}]"'
     if framework.name == "torch":
-        build = "cu130" if is_new else "cu126"
-        index = f"https://download.pytorch.org/whl/{build}"
+        index = f"https://download.pytorch.org/whl/{builds['torch']}"
         return f"pip install --force-reinstall torch --index-url {index}"
     command = 'pip install "tensorflow[and-cuda]"'
     return command if framework.cuda else f"pip uninstall tensorflow-cpu; {command}"

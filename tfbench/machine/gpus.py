@@ -5,7 +5,6 @@ CUDA_VISIBLE_DEVICES names in the same order: measuring processes have CUDA_DEVI
 Waking a driver that has been idle takes seconds, all else milliseconds.
 """
 
-import itertools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -51,8 +50,12 @@ def read_gpus() -> tuple[Gpu, ...]:
 
 def split_visible(text: str) -> list[str]:
     """Returns what CUDA_VISIBLE_DEVICES names, up to the first that is no device, as CUDA does."""
-    entries = (entry.strip() for entry in text.split(","))
-    return list(itertools.takewhile(lambda entry: entry and not entry.startswith("-"), entries))
+    entries = []
+    for entry in text.split(","):
+        if not entry.strip() or entry.strip().startswith("-"):
+            break
+        entries.append(entry.strip())
+    return entries
 
 
 def choose_visible(known: Sequence[Gpu], text: str | None) -> tuple[Gpu, ...]:
@@ -83,11 +86,16 @@ def find_addresses(visible: Sequence[str]) -> tuple[str, ...]:
     if not visible:
         return ()
     known = choose_visible(read_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
-    numbers = [int(name.rpartition(":")[2]) for name in visible]
-    if max(numbers) >= len(known):
-        return ()
-    addresses = [known[number].bus_id or "" for number in numbers]
-    return tuple(addresses) if all(addresses) else ()
+    addresses = []
+    for name in visible:
+        number = int(name.rpartition(":")[2])
+        if number >= len(known):
+            return ()
+        address = known[number].bus_id
+        if not address:
+            return ()
+        addresses.append(address)
+    return tuple(addresses)
 
 
 def read_address(text: str) -> str:
@@ -106,7 +114,7 @@ class WatchedGpu:
     """
 
     def __init__(self, address: str) -> None:
-        self.source = EnergySource(name=address, part="gpu", resolution_seconds=_RESOLUTION_SECONDS)
+        self.source = EnergySource(name=address, resolution_seconds=_RESOLUTION_SECONDS)
         self._handle = ask_nvml("nvmlDeviceGetHandleByPciBusId", address)
 
     def why_not_counted(self) -> str:
@@ -144,10 +152,10 @@ def _call(function: str, *arguments: Any) -> tuple[Any, str]:
 
 
 def _find_visible(known: Sequence[Gpu], entry: str) -> Gpu | None:
-    if entry.isdecimal():
-        return known[int(entry)] if int(entry) < len(known) else None
     if entry.startswith("MIG-"):  # a part of a GPU, which the driver lists with it alone
         return Gpu(name=entry, driver=known[0].driver if known else None)
+    if entry.isdecimal():
+        return known[int(entry)] if int(entry) < len(known) else None
     # The beginning is enough.
     named = [gpu for gpu in known if (gpu.uuid or "").startswith(entry)]
     return named[0] if len(named) == 1 else None

@@ -11,12 +11,17 @@ def read_text(path: Path) -> str:
         return ""
 
 
-def control_group_folders(root: Path) -> list[Path]:
-    """Returns the folders of this process's control groups (version 2), innermost first.
+def read_control_groups(root: Path, *names: str) -> list[str]:
+    """Returns what is in files of this process's control groups (version 2), innermost first.
 
     Args:
         root: Where /proc and /sys lie.
+        names: Of the files; one that a group does not have is empty.
     """
+    return [read_text(folder / name) for folder in _control_groups(root) for name in names]
+
+
+def _control_groups(root: Path) -> list[Path]:
     lines = read_text(root / "proc/self/cgroup").splitlines()
     mount = root / "sys/fs/cgroup"
     for line in lines:

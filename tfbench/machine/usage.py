@@ -1,23 +1,26 @@
 """What the machine is used for while training takes place: processor time, swapping, memory."""
 
 import contextlib
-import json
+import hashlib
 import os
 import re
 import resource
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfbench.machine.facts import Usage
-from tfbench.machine.kernel import control_group_folders, read_text
+from tfbench.machine.kernel import read_control_groups, read_text
 
 if TYPE_CHECKING:
     import psutil
 
 _PAGE_BYTES = 4096  # that psutil takes the kernel's counters of pages for
 _OWN_STATUS = Path("/proc/self/status")
+_SOCKETS = Path("/proc/net/unix")
+_MARK = "tfbench-measure"  # begins the names of the sockets of measuring processes
 _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)
 
 
@@ -49,7 +52,7 @@ class UsageMeter:
     Args:
         read_gpu_peaks: Returns the most bytes in use on each GPU since just now.
         memory_before_model: Bytes, as of `read_memory` before the model was built; None: not known.
-        fellows: Other processes of the same run, whose processor time and memory are its own.
+        peers: Other processes of the same run, whose processor time and memory are its own.
     """
 
     def __init__(
@@ -57,23 +60,23 @@ class UsageMeter:
         read_gpu_peaks: Callable[[], tuple[int, ...]] = tuple,
         *,
         memory_before_model: int | None = None,
-        fellows: "Sequence[psutil.Process]" = (),
+        peers: "Sequence[psutil.Process]" = (),
     ) -> None:
         self._read_gpu_peaks = read_gpu_peaks
-        self._fellows = fellows
+        self._peers = peers
         self._memory_before_model = memory_before_model
         # Where it cannot be reset, the peak is that of the whole process.
         with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
-        self._before = read_counters(fellows)
+        self._before = read_counters(peers)
 
     def finish(self) -> Usage:
         """Returns what was used since this meter was made."""
-        after = read_counters(self._fellows)
+        after = read_counters(self._peers)
         grown: dict[str, Any] = {}
         for name, before, now in zip(Counters._fields, self._before, after, strict=True):
             grown[name] = None if before is None or now is None else now - before
-        peaks = [_read_peak_memory(fellow.pid) for fellow in self._fellows]
+        peaks = [_read_peak_memory(peer.pid) for peer in self._peers]
         return Usage(
             **grown,
             num_logical_cores=os.cpu_count() or 1,
@@ -84,15 +87,15 @@ class UsageMeter:
         )
 
 
-def read_counters(fellows: "Sequence[psutil.Process]" = ()) -> Counters:
+def read_counters(peers: "Sequence[psutil.Process]" = ()) -> Counters:
     """Reads the counters of the machine, and of this process with others of its run."""
     import psutil
 
     own = resource.getrusage(resource.RUSAGE_SELF)
     own_cpu = own.ru_utime + own.ru_stime
-    for fellow in fellows:
+    for peer in peers:
         with contextlib.suppress(psutil.Error):
-            times = fellow.cpu_times()
+            times = peer.cpu_times()
             own_cpu += times.user + times.system
     swapped = psutil.swap_memory()
     machine = psutil.cpu_times()  # of all processors; time of guests is in "user" already
@@ -120,52 +123,99 @@ def read_throttled_seconds(root: Path) -> float | None:
     Args:
         root: Where /proc and /sys lie.
     """
-    groups = "\n".join(read_text(folder / "cpu.stat") for folder in control_group_folders(root))
+    groups = "\n".join(read_control_groups(root, "cpu.stat"))
     times = re.findall(r"^throttled_usec (\d+)$", groups, re.MULTILINE)
     return max((int(microseconds) * 1e-6 for microseconds in times), default=None)
 
 
+@contextlib.contextmanager
+def shown_as_measuring(run: str) -> Iterator[None]:
+    """Shows other processes, in the block, that this one measures, and for which run.
+
+    The name of a socket without a file stands for that. The kernel lists it in the same network
+    namespace (a container has its own, unless it shares the host's), and removes it with the
+    process, however that ends. Where a socket cannot have a name, the run goes on unseen.
+
+    Args:
+        run: What all workers of the run are known by.
+    """
+    name = f"\0{_MARK}/{_process_namespace()}/{os.getpid()}/{_digest(run)}"
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            mark = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            mark.bind(name)
+        yield
+
+
 def count_other_workers(run: str) -> int:
-    """Counts the measuring processes of other runs on this machine.
+    """Counts the measuring processes of other runs that this process can see.
 
     Workers that train together belong to one run.
 
     Args:
-        run: Its id, or where its workers meet.
+        run: As of `shown_as_measuring`.
     """
-    return sum(other != run for _, other in _list_workers())
+    return sum(worker.run != _digest(run) for worker in list_workers())
 
 
 def find_peer_processes(run: str) -> "list[psutil.Process]":
     """Returns the other workers of a run on this machine, which train together."""
-    return [process for process, other in _list_workers() if other == run]
-
-
-def _list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
-    """Yields the measuring processes on this machine but this one, with the run that each is of."""
     import psutil
 
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        command = process.info["cmdline"] or []
-        if process.info["pid"] != os.getpid() and command[1:3] == ["-m", "tfbench.measure"]:
-            yield process, _run_of(command)
+    peers = []
+    for worker in list_workers():
+        is_here = worker.namespace == _process_namespace()  # else its number means nothing
+        if worker.run == _digest(run) and is_here and worker.pid != os.getpid():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                peers.append(psutil.Process(worker.pid))
+    return peers
 
 
-def _run_of(command: list[str]) -> str | None:
-    """Returns the run of a measuring process: its id, or where its workers meet; None: unknown."""
-    try:
-        request = json.loads(Path(command[3]).read_text(encoding="utf-8"))["request"]
-        rank = request.get("worker_rank")
-        return str(rank["addresses"][0] if rank else request["run_id"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
+class _Worker(NamedTuple):
+    """A measuring process as the name of its socket tells it."""
+
+    namespace: int  # that its number counts in: containers number processes anew
+    pid: int
+    run: str  # digest of what its workers are known by
+
+
+def list_workers() -> list[_Worker]:
+    """Returns the measuring processes of this network namespace, this one included.
+
+    A fork keeps a socket's name alive: of this namespace of processes, those that ended are left
+    out.
+    """
+    import psutil
+
+    sockets = ""
+    with contextlib.suppress(OSError):
+        # Others may have names in any encoding.
+        sockets = _SOCKETS.read_text(encoding="utf-8", errors="replace")
+    names = re.findall(rf"@{_MARK}/(\d+)/(\d+)/(\w+)$", sockets, re.MULTILINE)
+    workers = []
+    for namespace, pid, run in sorted(set(names)):
+        worker = _Worker(int(namespace), int(pid), run)
+        is_here = worker.namespace == _process_namespace()
+        if not is_here or psutil.pid_exists(worker.pid):
+            workers.append(worker)
+    return workers
+
+
+def _process_namespace() -> int:
+    return Path("/proc/self/ns/pid").stat().st_ino
+
+
+def _digest(run: str) -> str:
+    """Returns what stands for a run in the name of a socket, which has 107 bytes at most."""
+    return hashlib.sha256(run.encode()).hexdigest()[:32]
 
 
 def read_memory() -> int:
     """Returns what this process holds in memory, without files, in bytes."""
     import psutil
 
-    return int(psutil.Process().memory_info().rss) - _file_bytes(read_text(_OWN_STATUS))
+    files = _bytes_in(read_text(_OWN_STATUS), "RssFile")
+    return int(psutil.Process().memory_info().rss) - files
 
 
 def _read_peak_memory(pid: int | str) -> int:
@@ -175,15 +225,12 @@ def _read_peak_memory(pid: int | str) -> int:
     fork of a process that imported them has few, one that imported them anew has all.
     """
     status = read_text(Path(f"/proc/{pid}/status"))
-    if match := re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE):
-        return int(match[1]) * 1024 - _file_bytes(status)
+    if peak := _bytes_in(status, "VmHWM"):
+        return peak - _bytes_in(status, "RssFile")
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if pid == "self" else 0
 
 
-def _file_bytes(status: str) -> int:
-    """Returns how much of the files that a process maps is in its memory; 0: not known.
-
-    `status` is the kernel's file of this name.
-    """
-    match = re.search(r"^RssFile:\s+(\d+) kB$", status, re.MULTILINE)
+def _bytes_in(status: str, name: str) -> int:
+    """Returns a size that the kernel's file `status` has; 0 where it has none of this name."""
+    match = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
     return int(match[1]) * 1024 if match else 0

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from tfbench.errors import OUT_OF_MEMORY, ExitCode, MeasurementError, TfbenchError
+from tfbench.machine.usage import shown_as_measuring
 from tfbench.measure.breakdown import Breakdown
 from tfbench.store.journal import Journal, plain_fields, read_request
 from tfbench.wording import without_secrets
@@ -64,11 +65,12 @@ def _run(
     try:
         journal.append("worker", pid=os.getpid())
         request = read_request(record)
-        if request.profile:
-            from tfbench.measure.step_timing import run_profile as measure
-        else:
-            from tfbench.measure.benchmark import run_benchmark as measure
-        measure(request, journal, breakdown, wait_for_start)
+        with shown_as_measuring(request.common_name):
+            if request.profile:
+                from tfbench.measure.step_timing import run_profile as measure
+            else:
+                from tfbench.measure.benchmark import run_benchmark as measure
+            measure(request, journal, breakdown, wait_for_start)
     except _Stopped:
         _record_breakdown(journal, breakdown)
         return ExitCode.INTERRUPTED

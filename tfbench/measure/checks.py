@@ -13,7 +13,7 @@ from tfbench.machine.facts import InputCheck
 from tfbench.measure.prepared import Prepared
 from tfbench.runs.placement_record import ExchangeCheck, StepParts
 from tfbench.runs.record import ModelSummary
-from tfbench.runs.warnings import MAX_OTHER_SHARE
+from tfbench.runs.spans import MAX_OTHER_SHARE
 from tfbench.wording import shorten
 
 # of drawing from the input pipeline alone, at least: a rate that it can keep up

@@ -14,9 +14,8 @@ from tfbench.errors import DatasetError, Notice
 from tfbench.measure import user_code
 from tfbench.measure.compiled_model import build_model
 from tfbench.recipe import registry
-from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.dataset_spec import DatasetSpec, TfdsOptions
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
-from tfbench.recipe.tfds_options import Options
 from tfbench.runs.record import DatasetSummary
 
 NETWORK = "network"  # the data set that is made for a network
@@ -35,7 +34,7 @@ def load_data(
     Batches that the user makes must have the run's `batch_size`.
     """
     if name := registry.find_tfds_name(config.name):
-        options = Options(**config.options)
+        options = TfdsOptions(**config.options)
         return tfds_sets.load_splits(name, options, data_dir, batch_size)
     if registry.is_code(config.name):
         return user_code.load_splits(config, data_dir, batch_size, allows_code=allows_code)
@@ -132,19 +131,18 @@ def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code
 
 def _targets(output: Any, loss: Any, num_samples: int, rng: np.random.Generator) -> Any:
     """Returns targets for outputs in dicts and lists, each with its loss, or all with one."""
-    has_losses = isinstance(loss, Mapping)
+    losses: Any = loss
     if isinstance(output, Mapping):
+        if not isinstance(loss, Mapping):
+            losses = dict.fromkeys(output, loss)
         targets = {}
         for key, value in output.items():
-            own_loss = loss.get(key) if has_losses else loss
-            targets[key] = _targets(value, own_loss, num_samples, rng)
+            targets[key] = _targets(value, losses.get(key), num_samples, rng)
         return targets
     if isinstance(output, Sequence):
-        if has_losses:
-            losses = list(loss.values())
-        elif isinstance(loss, list | tuple):
-            losses = list(loss)
-        else:
+        if isinstance(loss, Mapping):
+            losses = loss.values()
+        elif not isinstance(loss, list | tuple):
             losses = [loss] * len(output)
         pairs = zip(output, losses, strict=True)
         return tuple(_targets(value, own_loss, num_samples, rng) for value, own_loss in pairs)

@@ -7,7 +7,6 @@ with the last holder of the socket's other end. No device is touched before a fo
 """
 
 import contextlib
-import ctypes
 import importlib
 import json
 import os
@@ -128,22 +127,9 @@ def _become_worker(request: dict[str, Any], streams: list[int]) -> None:
     tempfile.tempdir = None  # of the environment before
     time.tzset()
     sys.argv[1:] = [request["path"]]
-    _rename([sys.executable, "-m", "tfbench.measure", request["path"]])
     from tfbench.measure.__main__ import main as measure
 
     measure()
-
-
-def _rename(command: list[str]) -> None:
-    """Changes this process's command line as the system lists it.
-
-    Measuring processes find each other by it.
-    """
-    status = Path("/proc/self/stat").read_text(encoding="utf-8")
-    fields = status.rpartition(")")[2].split()
-    start, end = map(int, fields[45:47])  # where the command line is in memory
-    text = "\0".join(command).encode() + b"\0"
-    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
 
 
 def _count_threads() -> int:

@@ -33,6 +33,28 @@ _UNKNOWN = (
     " method forward_flops(input_shape, output_shape)."
 )
 
+# Layers that only rearrange values or apply a function to each.
+_WITHOUT_ROW = (
+    "Activation",
+    "ReLU",
+    "LeakyReLU",
+    "ELU",
+    "Softmax",
+    "Rescaling",
+    "Flatten",
+    "Reshape",
+    "Permute",
+    "RepeatVector",
+    "Identity",
+    "InputLayer",
+    "ZeroPadding1D",
+    "ZeroPadding2D",
+    "ZeroPadding3D",
+    "Cropping1D",
+    "Cropping2D",
+    "Cropping3D",
+)
+
 
 def build_table(
     model_config: ModelConfig,
@@ -99,31 +121,13 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
 
     calls = list(walk(model))
     rows = [
-        LayerRow(
-            name="data",
-            kind="data",
-            output_shape=spec.input_shape,
-            num_outputs=math.prod(spec.input_shape),
-        ),
-        LayerRow(
-            name="labels" if spec.num_classes else "targets",
-            kind="labels",
-            output_shape=spec.target_shape,
-            num_outputs=math.prod(spec.target_shape),
-        ),
+        _row("data", "data", spec.input_shape),
+        _row("labels" if spec.num_classes else "targets", "labels", spec.target_shape),
         *_tabulate_calls(calls, count_calls(calls, model.trainable_variables)),
     ]
     if spec.num_classes is not None:
         shape = model.outputs[0].shape[1:]
-        rows.append(
-            LayerRow(
-                name="probs",
-                kind="softmax",
-                output_shape=shape,
-                num_outputs=_size(shape),
-                input_shape=shape,
-            )
-        )
+        rows.append(_row("probs", "softmax", shape, input_shape=shape))
     flops = count_model(model)
     num_outputs: list[Any] = [row.num_outputs for row in rows]
     return ModelTable(
@@ -175,6 +179,7 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
     from tfbench.models.structure.products import kernels_of
 
     rows = []
+    without_row = tuple(getattr(keras.layers, name) for name in _WITHOUT_ROW)
     # From a tensor of a layer without a row to the shape of that layer's input.
     shapes: dict[Any, SizesOrNone] = {}
     seen: set[int] = set()
@@ -186,7 +191,7 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
             tensor = call.inputs[0]
             input_shape = shapes.get(tensor, tensor.shape[1:])
         weights = layer.weights if is_layer else []
-        if not weights and (not is_layer or isinstance(layer, _without_row())):
+        if not weights and (not is_layer or isinstance(layer, without_row)):
             if is_layer and input_shape is not None:
                 shapes |= dict.fromkeys(call.outputs, input_shape)
             continue
@@ -195,11 +200,10 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
         new_kernels = [weight for weight in new if id(weight) in kernel_ids]
         shape = call.outputs[0].shape[1:]
         rows.append(
-            LayerRow(
-                name=layer.name,
-                kind=type(layer).__name__,
-                output_shape=shape,
-                num_outputs=_size(shape),
+            _row(
+                layer.name,
+                type(layer).__name__,
+                shape,
                 num_kernel_weights=count_values(new_kernels),
                 num_parameters=count_values(new),
                 filters=getattr(layer, "filters", None),
@@ -212,32 +216,6 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
         )
         seen |= {id(weight) for weight in weights}
     return rows
-
-
-def _without_row() -> tuple[type, ...]:
-    """Returns the layers that only rearrange values or apply a function to each."""
-    from keras import layers
-
-    return (
-        layers.Activation,
-        layers.ReLU,
-        layers.LeakyReLU,
-        layers.ELU,
-        layers.Softmax,
-        layers.Rescaling,
-        layers.Flatten,
-        layers.Reshape,
-        layers.Permute,
-        layers.RepeatVector,
-        layers.Identity,
-        layers.InputLayer,
-        layers.ZeroPadding1D,
-        layers.ZeroPadding2D,
-        layers.ZeroPadding3D,
-        layers.Cropping1D,
-        layers.Cropping2D,
-        layers.Cropping3D,
-    )
 
 
 def _read_window(layer: Any, *, rank: int) -> dict[str, tuple[int, ...]]:
@@ -263,8 +241,9 @@ def _read_window(layer: Any, *, rank: int) -> dict[str, tuple[int, ...]]:
     return window
 
 
-def _size(shape: Any) -> int | None:
-    return None if None in shape else math.prod(shape)
+def _row(name: str, kind: str, shape: Any, **fields: Any) -> LayerRow:
+    num_outputs = None if None in shape else math.prod(shape)
+    return LayerRow(name=name, kind=kind, output_shape=shape, num_outputs=num_outputs, **fields)
 
 
 if __name__ == "__main__":

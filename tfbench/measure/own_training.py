@@ -13,10 +13,18 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 
 # That a training gives to `fit`.
-_FIT_ARGUMENTS = {
-    **dict.fromkeys(("x", "validation_data", "steps_per_epoch", "shuffle")),
-    **dict.fromkeys(("initial_epoch", "epochs", "callbacks", "verbose")),
-}
+_FIT_ARGUMENTS = dict.fromkeys(
+    (
+        "x",
+        "validation_data",
+        "steps_per_epoch",
+        "shuffle",
+        "initial_epoch",
+        "epochs",
+        "callbacks",
+        "verbose",
+    )
+)
 # what Keras's `jit_compile` stands for
 JIT_COMPILERS = {"xla": "XLA", "inductor": "torch.compile"}
 

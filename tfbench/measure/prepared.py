@@ -123,10 +123,9 @@ class Prepared:
     def measure_usage(self) -> UsageMeter:
         """Begins to measure what all workers of the training here use of the machine."""
         read_gpu_peaks = backends.current().watch_gpus(self.resolved.gpu_names)
-        rank = self.request.worker_rank
-        if rank is None:
+        if self.request.worker_rank is None:
             return UsageMeter(read_gpu_peaks, memory_before_model=self.memory_before_model)
-        return UsageMeter(read_gpu_peaks, fellows=find_peer_processes(rank.addresses[0]))
+        return UsageMeter(read_gpu_peaks, peers=find_peer_processes(self.request.common_name))
 
     def record(self, kind: str, **instances: Any) -> None:
         """Writes a record of schema instances to the journal."""
@@ -150,7 +149,7 @@ class Prepared:
 
         That is, before this run began or at its end.
         """
-        if self.shares_machine or _shares_machine(self.request):
+        if self.shares_machine or count_other_workers(self.request.common_name):
             self.note(SHARED_MACHINE)
 
 
@@ -194,7 +193,7 @@ def prepare(
         model=model,
         resolved=resolved,
         summary=summarize_model(model, digest, user_code.find_files(recipe.model)),
-        shares_machine=_shares_machine(request),
+        shares_machine=count_other_workers(request.common_name) > 0,
         memory_before_model=memory_before_model,
         gpu_addresses=settings.gpu_addresses,
     )
@@ -318,12 +317,6 @@ def _build_model(
     if request.resume:
         checkpoints.resume_training(model, request.resume)
     return model, resolved, digest
-
-
-def _shares_machine(request: RunRequest) -> bool:
-    rank = request.worker_rank
-    name = rank.addresses[0] if rank else request.run_id
-    return count_other_workers(name) > 0
 
 
 def require_alike(request: RunRequest) -> int:

@@ -93,10 +93,8 @@ def train(prepared: Prepared, read_energy: Call | None = None) -> float | None:
             )
             if training.evaluates_training:
                 readings.evaluate_training = functools.partial(evaluate, prepared, "train")
-        if pipeline:
-            readings.batches_ahead = 0  # as many as the pipeline makes, which is not known
-            readings.cuts_last_execution = True
-        elif training.data_on_device:
+        if pipeline or training.data_on_device:
+            # How many batches are ahead is not known of the one, and nothing of the other.
             readings.cuts_last_execution = True
         else:
             readings.batches_ahead = backend.count_ahead(prepared.splits, training)

@@ -132,7 +132,7 @@ def load_splits(
     _files[config.name] = _list_files()
     file, digest = _find_source(load)
     source = f"code of {file} (SHA-256 {digest})" if digest else "code of no file"
-    if data.is_of_batches:
+    if fit_data.makes_batches(data.training):
         with _users_code(where):
             again = _call(load, where, {"data_dir": data_dir}, config.options)
             trained = fit_data.read(again, where)

@@ -50,6 +50,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
         RecipeError: The data set's images have another size than `first_map` needs.
     """
     import keras
+    from keras import layers
 
     from tfbench.models.custom_layers.normalization import LocalResponseNormalization
 
@@ -61,52 +62,48 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             f"Received: {'x'.join(map(str, sides))}. Change it, or the size that"
             " [dataset] asks for."
         )
-    conv1, conv2, conv3, conv4, conv5 = config.filters
+
+    def start(deviation: float, bias: float) -> dict[str, Any]:
+        return {
+            "kernel_initializer": keras.initializers.RandomNormal(stddev=deviation),
+            "bias_initializer": keras.initializers.Constant(bias),
+        }
+
+    def conv(number: int, size: int, deviation: float, bias: float = 0.0, **options: Any) -> Any:
+        filters = config.filters[number - 1]
+        how = start(deviation, bias) | options
+        return layers.Conv2D(filters, size, name=f"conv{number}", **how)
+
+    def dense(units: int, name: str, bias: float, **options: Any) -> Any:
+        return layers.Dense(units, name=f"fc{units}{name}", **start(0.01, bias), **options)
+
     units = config.dense_units
-    num_classes = spec.num_outputs
+    rectified: dict[str, Any] = {"activation": "relu"}
+    inner = rectified | {"padding": "same"}
     return keras.Sequential(
         [
             keras.Input(spec.input_shape),
-            keras.layers.ZeroPadding2D((padding, padding)),
-            keras.layers.Conv2D(conv1, 11, strides=4, name="conv1", **_start(0.01)),
+            layers.ZeroPadding2D((padding, padding)),
+            conv(1, 11, 0.01, strides=4),
             LocalResponseNormalization(**_RESPONSE, name="rnorm1"),
             # All maps that are pooled have odd sizes, so that cuda-convnet2's rounding up makes no
             # difference.
-            keras.layers.MaxPooling2D(3, 2, name="pool1"),
-            keras.layers.ReLU(),
-            keras.layers.Conv2D(
-                conv2, 5, padding="same", name="conv2", activation="relu", **_start(0.01, bias=1.0)
-            ),
+            layers.MaxPooling2D(3, 2, name="pool1"),
+            layers.ReLU(),
+            conv(2, 5, 0.01, bias=1.0, **inner),
             LocalResponseNormalization(**_RESPONSE, name="rnorm2"),
-            keras.layers.MaxPooling2D(3, 2, name="pool2"),
-            keras.layers.Conv2D(
-                conv3, 3, padding="same", name="conv3", activation="relu", **_start(0.03)
-            ),
-            keras.layers.Conv2D(
-                conv4, 3, padding="same", name="conv4", activation="relu", **_start(0.03, bias=1.0)
-            ),
-            keras.layers.Conv2D(conv5, 3, padding="same", name="conv5", **_start(0.03, bias=1.0)),
-            keras.layers.MaxPooling2D(3, 2, name="pool3"),
-            keras.layers.ReLU(),
-            keras.layers.Flatten(),
-            keras.layers.Dense(
-                units, name=f"fc{units}a", activation="relu", **_start(0.01, bias=1.0)
-            ),
-            keras.layers.Dropout(config.dropout_rate, name="dropout1"),
-            keras.layers.Dense(
-                units, name=f"fc{units}b", activation="relu", **_start(0.01, bias=1.0)
-            ),
-            keras.layers.Dropout(config.dropout_rate, name="dropout2"),
-            keras.layers.Dense(num_classes, name=f"fc{num_classes}", **_start(0.01, bias=-7.0)),
+            layers.MaxPooling2D(3, 2, name="pool2"),
+            conv(3, 3, 0.03, **inner),
+            conv(4, 3, 0.03, bias=1.0, **inner),
+            conv(5, 3, 0.03, bias=1.0, padding="same"),
+            layers.MaxPooling2D(3, 2, name="pool3"),
+            layers.ReLU(),
+            layers.Flatten(),
+            dense(units, "a", bias=1.0, **rectified),
+            layers.Dropout(config.dropout_rate, name="dropout1"),
+            dense(units, "b", bias=1.0, **rectified),
+            layers.Dropout(config.dropout_rate, name="dropout2"),
+            dense(spec.num_outputs, "", bias=-7.0),
         ],
         name="imagenet_alexnet",
     )
-
-
-def _start(deviation: float, *, bias: float = 0.0) -> dict[str, Any]:
-    import keras
-
-    return {
-        "kernel_initializer": keras.initializers.RandomNormal(stddev=deviation),
-        "bias_initializer": keras.initializers.Constant(bias),
-    }

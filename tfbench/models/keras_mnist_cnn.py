@@ -29,19 +29,20 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     Source: keras-team/keras, examples/mnist_cnn.py.
     """
     import keras
+    from keras import layers
 
     first, second = config.filters
     return keras.Sequential(
         [
             keras.Input(spec.input_shape),
-            keras.layers.Conv2D(first, 3, activation="relu"),
-            keras.layers.Conv2D(second, 3, activation="relu"),
-            keras.layers.MaxPooling2D(2),
-            keras.layers.Dropout(config.dropout_rates[0]),
-            keras.layers.Flatten(),
-            keras.layers.Dense(config.dense_units, activation="relu"),
-            keras.layers.Dropout(config.dropout_rates[1]),
-            keras.layers.Dense(spec.num_outputs),
+            layers.Conv2D(first, 3, activation="relu"),
+            layers.Conv2D(second, 3, activation="relu"),
+            layers.MaxPooling2D(2),
+            layers.Dropout(config.dropout_rates[0]),
+            layers.Flatten(),
+            layers.Dense(config.dense_units, activation="relu"),
+            layers.Dropout(config.dropout_rates[1]),
+            layers.Dense(spec.num_outputs),
         ],
         name="keras_mnist_cnn",
     )

@@ -34,17 +34,18 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     et al. 2015, who pool over 3x3 where this network pools over 2x2.
     """
     import keras
+    from keras import layers
 
     from tfbench.models.custom_layers.initializers import build_initializer
 
     inputs = keras.Input(spec.input_shape)
     # Padded by itself: Keras's "same" would put the odd row and column of a stride of 2 on one side
     # only.
-    x = keras.layers.ZeroPadding2D(3)(inputs)
+    x = layers.ZeroPadding2D(3)(inputs)
     x = _convolve(x, config.first_width, 7, stride=2, name="conv1")
-    x = keras.layers.ReLU()(x)
+    x = layers.ReLU()(x)
     # "same" covers the whole of a map of odd size, as Chainer does.
-    x = keras.layers.MaxPooling2D(2, padding="same", name="pool1")(x)
+    x = layers.MaxPooling2D(2, padding="same", name="pool1")(x)
     for stage, num_blocks in enumerate(config.blocks):
         width = config.first_width * 2**stage
         for block in range(num_blocks):
@@ -52,10 +53,10 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             x = _add_bottleneck(
                 x, width, stride=stride, projects=block == 0, name=f"res{stage + 2}_{block + 1}"
             )
-    x = keras.layers.GlobalAveragePooling2D(name="pool5")(x)
+    x = layers.GlobalAveragePooling2D(name="pool5")(x)
     initializer = build_initializer("lecun_normal_untruncated")
     num_outputs = config.num_outputs or spec.num_outputs
-    outputs = keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="fc6")(x)
+    outputs = layers.Dense(num_outputs, kernel_initializer=initializer, name="fc6")(x)
     return keras.Model(inputs, outputs, name="resnet")
 
 
@@ -64,25 +65,25 @@ def _add_bottleneck(x: Any, width: int, *, stride: int, projects: bool, name: st
 
     The stride is the first 1x1's, as in He et al. 2015; later networks give it to the 3x3.
     """
-    import keras
+    from keras import layers
 
     shortcut = x
     if projects:
         shortcut = _convolve(x, 4 * width, 1, stride=stride, name=f"{name}_projection")
-    x = keras.layers.ReLU()(_convolve(x, width, 1, stride=stride, name=f"{name}_conv1"))
-    x = keras.layers.ReLU()(_convolve(x, width, 3, name=f"{name}_conv2"))
+    x = layers.ReLU()(_convolve(x, width, 1, stride=stride, name=f"{name}_conv1"))
+    x = layers.ReLU()(_convolve(x, width, 3, name=f"{name}_conv2"))
     x = _convolve(x, 4 * width, 1, name=f"{name}_conv3")
-    x = keras.layers.Add(name=f"{name}_add")([x, shortcut])
-    return keras.layers.ReLU()(x)
+    x = layers.Add(name=f"{name}_add")([x, shortcut])
+    return layers.ReLU()(x)
 
 
 def _convolve(x: Any, filters: int, size: int, *, stride: int = 1, name: str) -> Any:
     """Adds a convolution without bias and the batch normalisation after it."""
-    import keras
+    from keras import layers
 
     from tfbench.models.custom_layers.initializers import build_initializer
 
-    x = keras.layers.Conv2D(
+    x = layers.Conv2D(
         filters,
         size,
         strides=stride,
@@ -91,4 +92,4 @@ def _convolve(x: Any, filters: int, size: int, *, stride: int = 1, name: str) ->
         kernel_initializer=build_initializer("he_normal_untruncated"),
         name=name,
     )(x)
-    return keras.layers.BatchNormalization(momentum=0.9, epsilon=2e-5, name=f"{name}_bn")(x)
+    return layers.BatchNormalization(momentum=0.9, epsilon=2e-5, name=f"{name}_bn")(x)

@@ -46,7 +46,7 @@ from tfbench.profiles.step import (
     Work,
 )
 from tfbench.runs.record import RunResult
-from tfbench.runs.warnings import find_peak
+from tfbench.runs.spans import find_peak
 
 KEPT_ROUNDS = 0.8
 _FEWEST_ROUNDS = 3
@@ -62,24 +62,34 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         return None
     kept = KeptRounds(profile.rounds)
     rounds = kept.rounds
-    phases = tuple(find_phases(kept))
-    parts = typical_parts(rounds) if profile.layers else {}
+    phases = tuple(_find_phases(kept))
     bandwidth = profile.bandwidth.bytes_per_second if profile.bandwidth else None
     peaks = Peaks(find_peak(result.peak_checks), bandwidth)
-    batch = result.placement.global_batch_size if result.placement else None
+    batch = result.request.recipe.training.global_batch_size
     full_seconds = kept.mean(itemgetter("full"))
-    pipeline = [
-        profile_round.seconds["pipeline"]
-        for profile_round in rounds
-        if "pipeline" in profile_round.seconds
-    ]
+    pipeline = []
     calls: list[TracedCall] = []
+    traces = []
     for profile_round in rounds:
+        if "pipeline" in profile_round.seconds:
+            pipeline.append(profile_round.seconds["pipeline"])
         calls += profile_round.traced.values()
-    knows_unnamed = all(call.active_seconds is not None for call in calls)
-    layers = profile.layers if parts else ()
-    directions = DIRECTIONS if parts else ()
-    checks = check_phases(rounds, phases, parts, knows_unnamed=knows_unnamed) if parts else ()
+        if profile_round.traced:
+            traces.append(_read_trace(profile_round))
+    layers: list[LayerTime] = []
+    losses = {}
+    optimizer = None
+    checks: list[PhaseCheck] = []
+    parts = _typical_parts(traces) if profile.layers else {}
+    if parts:
+        layers += [
+            _time_layer(layer, parts, full_seconds, batch, peaks) for layer in profile.layers
+        ]
+        for direction in DIRECTIONS:
+            losses[direction] = parts.get(f"{direction}/{LOSS}", 0.0)
+        optimizer = parts.get("update")
+        knows_unnamed = all(call.active_seconds is not None for call in calls)
+        checks += _check_phases(traces, phases, parts, knows_unnamed=knows_unnamed)
     return StepProfile(
         num_rounds=len(rounds),
         num_slow_rounds=len(profile.rounds) - len(rounds),
@@ -89,9 +99,9 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         # The phases add up to Keras's own step on batches at hand, and to taking one.
         difference_half_width=kept.half_width(lambda seconds: seconds["keras"] - seconds["full"]),
         pipeline_seconds=statistics.fmean(pipeline) if pipeline else None,
-        layers=tuple(time_layer(layer, parts, full_seconds, batch, peaks) for layer in layers),
-        loss_seconds={direction: parts.get(f"{direction}/{LOSS}", 0.0) for direction in directions},
-        optimizer_seconds=parts.get("update"),
+        layers=tuple(layers),
+        loss_seconds=losses,
+        optimizer_seconds=optimizer,
         checks=tuple(checks),
         on_device=any(call.on_device for call in calls),
         peak_flops_per_second=peaks.flops_per_second,
@@ -156,7 +166,7 @@ class KeptRounds:
         return intercept + slope * max(totals)
 
 
-def find_phases(kept: KeptRounds) -> Iterator[Phase]:
+def _find_phases(kept: KeptRounds) -> Iterator[Phase]:
     """Yields the phases of a step, in its order."""
 
     def loop(seconds: Seconds) -> float:
@@ -190,35 +200,45 @@ class Peaks(NamedTuple):
     bytes_per_second: float | None  # that memory can move
 
 
-def typical_parts(rounds: Sequence[ProfileRound]) -> Seconds:
+class _Call(NamedTuple):
+    """What a function's time consists of, in seconds of a call without a trace."""
+
+    parts: Seconds  # operations, by what they belong to
+    idle: float  # nothing was at work
+    unnamed: float  # something was, that the trace does not name
+
+
+Trace = dict[str, _Call]  # of a round, by function
+
+
+def _read_trace(profile_round: ProfileRound) -> Trace:
+    """Returns what the traced functions of a round, and its dispatch, take without a trace."""
+    calls = {"dispatch": _Call({}, profile_round.seconds["dispatch"], 0.0)}
+    for name, traced in profile_round.traced.items():
+        scale = 1.0  # a GPU is not slowed by what the host writes down
+        if not traced.on_device:
+            scale = profile_round.seconds[name] / traced.seconds
+        named = sum(traced.parts.values())
+        active = max(named, traced.active_seconds or 0.0)
+        calls[name] = _Call(
+            parts={part: seconds * scale for part, seconds in traced.parts.items()},
+            idle=profile_round.seconds[name] - active * scale,
+            unnamed=(active - named) * scale,
+        )
+    return calls
+
+
+def _typical_parts(traces: Sequence[Trace]) -> Seconds:
     """Returns for each part of a step how long its operations run."""
     values: dict[str, list[float]] = {}
-    traced = [profile_round for profile_round in rounds if profile_round.traced]
-    for profile_round in traced:
-        for name, seconds in _find_parts(scale_parts(profile_round)).items():
+    for trace in traces:
+        for name, seconds in _find_parts(trace).items():
             values.setdefault(name, []).append(seconds)
     # A round that lacks a part has 0 s of it.
-    return {name: math.fsum(seconds) / len(traced) for name, seconds in values.items()}
+    return {name: math.fsum(seconds) / len(traces) for name, seconds in values.items()}
 
 
-def scale_parts(profile_round: ProfileRound) -> dict[str, Seconds]:
-    """Returns how long the parts of each traced function of a round take without a trace."""
-    scaled = {}
-    for call, traced in profile_round.traced.items():
-        scale = _scale(profile_round, call)
-        scaled[call] = {name: seconds * scale for name, seconds in traced.parts.items()}
-    return scaled
-
-
-def _scale(profile_round: ProfileRound, call: str) -> float:
-    """Returns the factor from the times of a traced call to those without a trace."""
-    traced = profile_round.traced[call]
-    if traced.on_device:  # a GPU is not slowed by what the host writes down
-        return 1.0
-    return profile_round.seconds[call] / traced.seconds
-
-
-def _find_parts(scaled: dict[str, Seconds]) -> Seconds:
+def _find_parts(trace: Trace) -> Seconds:
     """Returns each part's time where nothing of a later phase runs beside it.
 
     Where that is so twice, it is the mean.
@@ -226,20 +246,16 @@ def _find_parts(scaled: dict[str, Seconds]) -> Seconds:
     Operations of the update would slow those of the passes down, which is a cost of the update.
     """
     values: dict[str, list[float]] = {}
-    for call, parts in scaled.items():
-        for name, seconds in parts.items():
+    for function, call in trace.items():
+        for name, seconds in call.parts.items():
             is_of_update = name.partition("/")[0] not in DIRECTIONS
-            if (call == "update") == is_of_update:
+            if (function == "update") == is_of_update:
                 values.setdefault(name, []).append(seconds)
     return {name: statistics.fmean(seconds) for name, seconds in values.items()}
 
 
-def time_layer(
-    layer: ProfiledLayer,
-    parts: Seconds,
-    full_seconds: float,
-    batch: int | None,
-    peaks: Peaks,
+def _time_layer(
+    layer: ProfiledLayer, parts: Seconds, full_seconds: float, batch: int, peaks: Peaks
 ) -> LayerTime:
     """Returns a layer with its times, and what limits it.
 
@@ -247,15 +263,13 @@ def time_layer(
         layer: As described.
         parts: Seconds of each part of a step.
         full_seconds: Of the whole step.
-        batch: Samples of a step; None: not known.
+        batch: Samples of a step.
         peaks: Of the machine.
     """
 
     def judge(direction: str, flops_per_sample: int | None, num_bytes: int | None) -> Work:
         seconds = parts.get(f"{direction}/{layer.index}", 0.0)
-        flops = None
-        if flops_per_sample is not None and batch:
-            flops = flops_per_sample * batch
+        flops = None if flops_per_sample is None else flops_per_sample * batch
         return _judge(seconds, flops, num_bytes, peaks)
 
     forward = judge("forward", layer.flops_per_sample, layer.forward_bytes)
@@ -294,12 +308,10 @@ def _judge(seconds: float, flops: int | None, num_bytes: int | None, peaks: Peak
     )
 
 
-def check_phases(
-    rounds: Sequence[ProfileRound], phases: Sequence[Phase], parts: Seconds, *, knows_unnamed: bool
+def _check_phases(
+    traces: Sequence[Trace], phases: Sequence[Phase], parts: Seconds, *, knows_unnamed: bool
 ) -> Iterator[PhaseCheck]:
     """Yields what the traces show of each phase: of a function, less that of the one before."""
-    traced = [profile_round for profile_round in rounds if profile_round.traced]
-    rests = [_find_rest(profile_round) for profile_round in traced]
     seconds_of = {phase.name: phase.seconds for phase in phases}
     before = "dispatch"
     for name in PHASES:
@@ -307,16 +319,18 @@ def check_phases(
         slowdown = 0.0
         if name == "update":
             operations += parts.get("other", 0.0)
-            slowdown = statistics.fmean(map(_slowdown_seconds, traced))
+            slowdown = statistics.fmean(map(_slowdown_seconds, traces))
         unnamed = None
         if knows_unnamed:
-            unnamed = statistics.fmean(rest[name].unnamed - rest[before].unnamed for rest in rests)
+            unnamed = statistics.fmean(
+                trace[name].unnamed - trace[before].unnamed for trace in traces
+            )
         yield PhaseCheck(
             phase=name,
             operations_seconds=operations,
             unnamed_seconds=unnamed,
             overhead_seconds=statistics.fmean(
-                rest[name].idle - rest[before].idle for rest in rests
+                trace[name].idle - trace[before].idle for trace in traces
             ),
             phase_seconds=seconds_of[name],
             slowdown_seconds=slowdown,
@@ -329,25 +343,7 @@ def _sum_parts(parts: Seconds, phases: Sequence[str]) -> float:
     return sum(seconds for name, seconds in parts.items() if name.partition("/")[0] in phases)
 
 
-def _slowdown_seconds(profile_round: ProfileRound) -> float:
+def _slowdown_seconds(trace: Trace) -> float:
     """Returns by how much operations of the passes take longer beside those of the update."""
-    scaled = scale_parts(profile_round)
-    return _sum_parts(scaled["update"], DIRECTIONS) - _sum_parts(scaled["backward"], DIRECTIONS)
-
-
-class _Rest(NamedTuple):
-    """What of a function's time is in no operation, in seconds of calls without a trace."""
-
-    idle: float  # nothing was at work
-    unnamed: float  # something was, that the trace does not name
-
-
-def _find_rest(profile_round: ProfileRound) -> dict[str, _Rest]:
-    rests = {"dispatch": _Rest(profile_round.seconds["dispatch"], 0.0)}
-    for call, traced in profile_round.traced.items():
-        scale = _scale(profile_round, call)
-        named = sum(traced.parts.values())
-        active = max(named, traced.active_seconds or 0.0)
-        idle = profile_round.seconds[call] - active * scale
-        rests[call] = _Rest(idle, (active - named) * scale)
-    return rests
+    beside_update = _sum_parts(trace["update"].parts, DIRECTIONS)
+    return beside_update - _sum_parts(trace["backward"].parts, DIRECTIONS)

@@ -55,7 +55,10 @@ def profile_sections(
 
 def _list_rest(step: StepProfile) -> list[Row]:
     """Returns what of the phases belongs to no layer, where it is enough to be seen."""
-    optimizer = step.optimizer_seconds or 0.0
+    loss: Row = {"label": LOSS}
+    for direction, seconds in step.loss_seconds.items():
+        loss[direction] = seconds
+    optimizer: Row = {"label": "optimizer", "update": step.optimizer_seconds or 0.0}
     others: Row = {"label": "other operations"}
     slowed: Row = {"label": "passes slowed"}
     unnamed: Row = {"label": UNNAMED}
@@ -64,12 +67,9 @@ def _list_rest(step: StepProfile) -> list[Row]:
         unnamed[check.phase] = check.unnamed_seconds
         overhead[check.phase] = check.overhead_seconds
         if check.phase == "update":
-            others["update"] = check.operations_seconds - optimizer
+            others["update"] = check.operations_seconds - optimizer["update"]
             slowed["update"] = check.slowdown_seconds
-    loss: Row = {"label": LOSS}
-    for direction, seconds in step.loss_seconds.items():
-        loss[direction] = seconds
-    rows = [loss, {"label": "optimizer", "update": optimizer}, others, slowed, unnamed, overhead]
+    rows = [loss, optimizer, others, slowed, unnamed, overhead]
     least = 0.0005 * step.full_seconds
     return [row for row in rows if any(abs(row.get(name) or 0.0) > least for name in PHASES)]
 
@@ -90,13 +90,13 @@ def _phases(result: RunResult, step: StepProfile, show: Show) -> Section:
     longest = max(phase.seconds for phase in step.phases)
     rows: list[Row] = []
     for phase in step.phases:
-        length = round(30 * max(0.0, phase.seconds) / longest) if longest > 0 else 0
+        length = round(30 * phase.seconds / longest) if longest > 0 else 0
         row: Row = {
             "name": phase.name,
             "seconds": phase.seconds,
             "half": phase.half_width,
             "share": phase.share,
-            "bar": "#" * length,
+            "bar": "#" * length,  # of less than nothing, none
         }
         rows.append(row)
     row = {
@@ -116,10 +116,8 @@ def _phases(result: RunResult, step: StepProfile, show: Show) -> Section:
         Column("share", "", format_percent),
         text_column("bar", ""),
     )
-    title = "A step"
-    if result.placement:
-        title += f" of {count(result.placement.global_batch_size, 'sample')}"
-    title += f": {format_time(step.full_seconds, 3)}"
+    samples = count(result.request.recipe.training.global_batch_size, "sample")
+    title = f"A step of {samples}: {format_time(step.full_seconds, 3)}"
     if step.full_half_width is not None:
         title += f" ± {format_time(step.full_half_width, 3)}"
     rounds = count(step.num_rounds + step.num_slow_rounds, "round")
@@ -142,7 +140,7 @@ def _layers(result: RunResult, step: StepProfile, show: Show, *, is_whole: bool)
         ordered = sorted(step.layers, key=lambda layer: layer.seconds, reverse=True)
         rows = _list_layers(ordered[:NUM_LAYERS])
         if others := ordered[NUM_LAYERS:]:
-            label = "1 other layer" if len(others) == 1 else f"{len(others):,} other layers"
+            label = count(len(others), "other layer")
             forward = sum(layer.forward.seconds for layer in others)
             backward = sum(layer.backward.seconds for layer in others)
             rows.append({"label": label, "forward": forward, "backward": backward})
@@ -154,10 +152,21 @@ def _layers(result: RunResult, step: StepProfile, show: Show, *, is_whole: bool)
         Column("share", "share", format_percent),
         text_column("work", "limit (of peak)", _bound),
     )
-    limit = (
+    return Section("", tables=(Table("", columns, rows, (_explain_limits(result, step),)),))
+
+
+def _explain_limits(result: RunResult, step: StepProfile) -> str:
+    """Returns what the column of limits means, or why it is empty."""
+    if not step.peak_flops_per_second and result.peak_checks:
+        return (
+            "limit: not known, since other processes disturbed the matrix product that measures the"
+            " peak; stop them, and profile again"
+        )
+    if not step.peak_flops_per_second or not step.bytes_per_second:
+        return "limit: not known, since not all peaks of the machine were measured"
+    return (
         "limit: arithmetic or memory, whichever is nearer to its peak; neither: both are below 25 %"
     )
-    return Section("", tables=(Table("", columns, rows, (limit,)),))
 
 
 def _bound(work: Work) -> str:

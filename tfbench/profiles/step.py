@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
@@ -10,8 +10,6 @@ LOSS = "loss"
 HOST_OVERHEAD = "host overhead"  # nothing is at work
 UNNAMED = "not named"  # something is at work that the trace names no operation of
 KERAS_LOOP = "keras loop"
-# what a full step takes beyond its phases: it waits for a batch, or shares the processor
-PIPELINE = "input pipeline"
 LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound by it
 
 
@@ -161,20 +159,18 @@ class StepProfile:
         return max(self._list_parts(), key=lambda part: part.seconds)
 
     def _list_parts(self) -> Iterator[StepPart]:
-        def part(name: str, seconds: float, layer: LayerTime | None = None) -> StepPart:
-            found = StepPart(name, seconds, seconds / self.full_seconds)
-            return found._replace(layer=layer.name, kind=layer.kind) if layer else found
+        def part(name: str, seconds: float, **fields: Any) -> StepPart:
+            return StepPart(name, seconds, seconds / self.full_seconds, **fields)
 
         checked = [check.phase for check in self.checks]
         for phase in self.phases:
             if phase.name not in checked:
-                found = part(phase.name, phase.seconds)
-                yield found._replace(half_width=phase.half_width)
+                yield part(phase.name, phase.seconds, half_width=phase.half_width)
         # It holds a step up for no longer than it takes for a batch with all cores to itself.
-        waiting = part(PIPELINE, min(-self.difference_seconds, self.pipeline_seconds or 0.0))
-        if waiting.seconds == -self.difference_seconds:
-            waiting = waiting._replace(half_width=self.difference_half_width)
-        yield waiting
+        lacking = -self.difference_seconds
+        waiting = min(lacking, self.pipeline_seconds or 0.0)
+        half_width = self.difference_half_width if waiting == lacking else None
+        yield part("input pipeline", waiting, half_width=half_width)
         for check in self.checks:
             yield part(f"{HOST_OVERHEAD} of {check.phase}", check.overhead_seconds)
             yield part(f"{UNNAMED} of {check.phase}", check.unnamed_seconds or 0.0)
@@ -182,6 +178,6 @@ class StepProfile:
             yield part(f"{direction} of the {LOSS}", seconds)
         yield part("optimizer", self.optimizer_seconds or 0.0)
         for layer in self.layers:
-            name = layer.name
-            yield part(f"forward of {name}", layer.forward.seconds, layer)
-            yield part(f"backward of {name}", layer.backward.seconds, layer)
+            for name, work in (("forward", layer.forward), ("backward", layer.backward)):
+                whole_name = f"{name} of {layer.name}"
+                yield part(whole_name, work.seconds, layer=layer.name, kind=layer.kind)

@@ -1,9 +1,9 @@
-"""What is known of a data set without loading it."""
+"""What is known of a data set without loading it, and what a recipe chooses of one of tfds."""
 
 import math
 from typing import Any, Literal
 
-from tfbench.schema import schema
+from tfbench.schema import Count, Flag, Text, schema
 
 Shape = tuple[int, ...]
 
@@ -70,3 +70,24 @@ class DatasetSpec:
     def is_fed_as_stored(self) -> bool:
         """Whether inputs stay as they are, as numbers of words: float32 has 2^24 integers."""
         return self.is_structured or self.input_dtype in ("int32", "int64")
+
+
+@schema
+class TfdsOptions:
+    """Which of its splits and features are used."""
+
+    train: Text = "train"
+    """Split to train with, as tensorflow-datasets writes it."""
+    validation: Text = "test"
+    """Split to validate with."""
+    input: Text | None = None
+    """Feature that the network gets.
+
+    Not set: the one that the data set names, as for `target`.
+    """
+    target: Text | None = None
+    """Feature that it learns."""
+    length: Count = 256
+    """Bytes of a text: more are cut off, zeros fill up."""
+    streams: Flag = False
+    """Whether it is read anew in each epoch, as one must be that is larger than the memory."""

@@ -5,7 +5,7 @@ A network that is named alone, "net.keras" or "nets.py:build_model", stands for 
 
 import os.path
 import symtable
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,12 @@ def find_recipe(name: str) -> Path:
         UnknownNameError: There is no such file and no shipped recipe of this name.
     """
     path = Path(name)
-    if path.is_file() and not describe_other_format(path):
+    problem = describe_other_format(path)
+    if path.is_file() and not problem:
         return path
     if registry.is_code(name) and _is_network(name):
         return path
-    if path.exists() and (problem := describe_other_format(path)):
+    if path.exists() and problem:
         raise UnknownNameError(f"{name}: {problem}")
     shipped = list_recipes()
     if name in shipped:
@@ -128,24 +129,15 @@ def load_recipe(
     _place_files(tables, Path())
     recipe = from_tables(tables, name=path.stem, source=source, overridden=tuple(overrides))
     # A run's record is read without the files, so that their absence is no conflict.
-    for key, file in _named_files(recipe).items():
+    for section, key in _list_file_keys(tables):
+        file = tables[section][key]
+        if key == "name":
+            file = file.rpartition(":")[0]
         if not os.path.isfile(file):  # noqa: PTH113 - never raises
-            origin = origin_of(key, overrides, source)
-            raise RecipeError(f"{origin}{key}: no such file: {shorten(file, 300)}.")
+            dotted = f"{section}.{key}"
+            origin = origin_of(dotted, overrides, source)
+            raise RecipeError(f"{origin}{dotted}: no such file: {shorten(file, 300)}.")
     return recipe
-
-
-def _named_files(recipe: Recipe) -> dict[str, str]:
-    """Returns the files of a saved network and of code, by the keys that name them."""
-    named = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
-    files = {}
-    for key, name in named.items():
-        module = name.rpartition(":")[0]
-        if module.endswith(".py"):
-            files[key] = module
-    if recipe.model.name == "keras_file":
-        files["model.file"] = recipe.model.options["file"]
-    return files
 
 
 def _is_network(name: str) -> bool:
@@ -190,6 +182,16 @@ def names_load_data(file: Path) -> bool:
     return symbol.is_assigned() or symbol.is_imported()
 
 
+def _list_file_keys(tables: Table) -> Iterator[tuple[str, str]]:
+    """Yields sections and keys that name a saved network, or a function in a file of code."""
+    for section in ("model", "dataset"):
+        name = _table(tables, section).get("name", "keras_file")
+        if name == "keras_file":
+            yield section, "file"
+        elif ".py:" in str(name):
+            yield section, "name"
+
+
 def _place_files(tables: Table, folder: Path) -> None:
     """Makes the paths of a saved network and of files of code absolute.
 
@@ -197,15 +199,8 @@ def _place_files(tables: Table, folder: Path) -> None:
         tables: Of the recipe, in which relative paths are replaced.
         folder: The paths are relative to it.
     """
-    for section in ("model", "dataset"):
+    for section, key in _list_file_keys(tables):
         table = _table(tables, section)
-        name = table.get("name", "keras_file")
-        if name == "keras_file":
-            key = "file"
-        elif ".py:" in str(name):
-            key = "name"
-        else:
-            continue
         path = table.get(key)
         if isinstance(path, str) and "\0" not in path:  # NUL is rejected later
             # pathlib would follow symbolic links.
@@ -255,10 +250,10 @@ def _forget_network(tables: Table, another: str, kept: Collection[str]) -> None:
             _table(tables, section).pop(key, None)
     recipe = _table(tables, "recipe")
     name = os.path.basename(another)  # noqa: PTH119
-    if isinstance(recipe.get("title"), str):
-        recipe["title"] = f"{name} in place of the network of {recipe['title']}"
-    if isinstance(recipe.get("source"), str):
-        recipe["source"] = f"{name} with data and training of: {recipe['source']}"
+    beginnings = {"title": "in place of the network of", "source": "with data and training of:"}
+    for key, beginning in beginnings.items():
+        if isinstance(recipe.get(key), str):
+            recipe[key] = f"{name} {beginning} {recipe[key]}"
 
 
 def _table(tables: Table, name: str) -> Table:

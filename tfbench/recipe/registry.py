@@ -66,9 +66,9 @@ def find_config(kind: Kind, name: str) -> type[Any] | None:
                 'must be written as "tfds:name", "tfds:name/config" or "tfds:name:1.0.0".'
                 f" Received: {shorten(repr(name))}."
             )
-        from tfbench.recipe.tfds_options import Options  # not for a list of names
+        from tfbench.recipe.dataset_spec import TfdsOptions  # not for a list of names
 
-        return Options
+        return TfdsOptions
     if is_code(name):
         return None
     config: type[Any] = load(kind, name).Config

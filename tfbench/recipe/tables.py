@@ -4,17 +4,19 @@ import dataclasses
 import math
 import re
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.conflicts import find_conflicts
-from tfbench.recipe.sections import Recipe, RecipeFile, TrainingConfig
+from tfbench.recipe.optimizers import OptimizerConfig
+from tfbench.recipe.sections import Recipe, RecipeFile
 from tfbench.recipe.toml_text import Table, parse_value
 from tfbench.schema import find_problems, meanings_of, to_plain
 from tfbench.wording import shorten
 
+_KINDS: dict[str, registry.Kind] = {"model": "models", "dataset": "datasets"}
 _CONTAINERS = (Mapping, list, tuple)
 _UNKNOWN_KEY = re.compile(r"([\w.-]+): unknown key\.( Did you mean '[^']*'\?)?")
 _MAX_DEPTH = 32  # of arrays and tables within each other
@@ -53,37 +55,29 @@ def from_tables(
 
 def _name_keys_elsewhere(problems: list[str], tables: Mapping[str, Any]) -> list[str]:
     """Returns problems, those of unknown keys with the key of that name in another table."""
-    if not any(map(_UNKNOWN_KEY.match, problems)):
-        return problems
-    known = _list_keys(tables)
+    known: list[str] = []
     texts = []
     for problem in problems:
-        match = _UNKNOWN_KEY.match(problem)
-        last = match[1].rpartition(".")[2] if match else "name"  # which several tables have
-        elsewhere = [key for key in known if key.endswith(f".{last}") and last != "name"]
-        if match and elsewhere:
-            told = f"{match[1]}: unknown key. It is {' or '.join(elsewhere)}."
-            problem = problem.replace(match[0], told)
+        if match := _UNKNOWN_KEY.match(problem):
+            known = known or _list_keys(tables)
+            last = match[1].rpartition(".")[2]
+            elsewhere = [key for key in known if key.endswith(f".{last}")]
+            if elsewhere and last != "name":  # which several tables have
+                told = f"{match[1]}: unknown key. It is {' or '.join(elsewhere)}."
+                problem = problem.replace(match[0], told)
         texts.append(problem)
     return texts
 
 
 def _list_keys(tables: Mapping[str, Any]) -> list[str]:
     """Returns the keys that a recipe can have with the model and the data set that it names."""
-    keys = []
-    for section, cls in typing.get_type_hints(RecipeFile).items():
-        if dataclasses.is_dataclass(cls):
-            keys += [f"{section}.{field.name}" for field in dataclasses.fields(cls)]
-    for optimizer in typing.get_args(typing.get_type_hints(TrainingConfig)["optimizer"]):
-        keys += [f"training.optimizer.{field.name}" for field in dataclasses.fields(optimizer)]
-    kinds: tuple[tuple[str, registry.Kind], ...] = (("model", "models"), ("dataset", "datasets"))
-    for section, kind in kinds:
+    configs = {}
+    for section, kind in _KINDS.items():
         table = tables.get(section)
         name = table.get("name") if isinstance(table, Mapping) else None
-        if name in registry.list_names(kind):
-            options = registry.load(kind, name).Config
-            keys += [f"{section}.{field.name}" for field in dataclasses.fields(options)]
-    return list(dict.fromkeys(keys))
+        if name in list(registry.list_names(kind)):
+            configs[section] = registry.load(kind, name).Config
+    return list(_find_meanings(typing.get_args(OptimizerConfig), configs))
 
 
 def _find_foreign(value: Any, *steps: str) -> Iterator[str]:
@@ -127,20 +121,28 @@ def to_tables(recipe: Recipe) -> Table:
 
 def list_meanings(recipe: Recipe) -> dict[str, str]:
     """Returns what the keys of a recipe mean, by their dotted names."""
-    classes: list[tuple[str, type[Any] | None]] = [
-        ("", RecipeFile),
-        ("training.optimizer.", type(recipe.training.optimizer)),
-    ]
-    for field in dataclasses.fields(recipe):
-        classes.append((f"{field.name}.", type(getattr(recipe, field.name))))
-    classes.append(("model.", registry.find_config("models", recipe.model.name)))
-    classes.append(("dataset.", registry.find_config("datasets", recipe.dataset.name)))
-    meanings = {}
+    configs = {}
+    for section, kind in _KINDS.items():
+        config = registry.find_config(kind, getattr(recipe, section).name)
+        if config is not None:  # else code of the user's
+            configs[section] = config
+    return _find_meanings([type(recipe.training.optimizer)], configs)
+
+
+def _find_meanings(optimizers: Iterable[Any], configs: Mapping[str, Any]) -> dict[str, str]:
+    """Returns what keys mean, by their dotted names.
+
+    Args:
+        optimizers: Classes of the table of the optimizer.
+        configs: Classes of the options of the model and of the data set, by section.
+    """
+    classes: list[tuple[str, Any]] = [*typing.get_type_hints(RecipeFile).items()]
+    classes += [("training.optimizer", optimizer) for optimizer in optimizers]
+    classes += configs.items()
+    meanings = meanings_of(RecipeFile)
     for path, cls in classes:
-        if cls is None:  # of the user's code
-            continue
         for key, text in meanings_of(cls).items():
-            meanings[f"{path}{key}"] = text
+            meanings[f"{path}.{key}"] = text
     return meanings
 
 

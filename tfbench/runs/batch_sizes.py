@@ -33,7 +33,9 @@ class BatchSizes:
     @property
     def short_step(self) -> int | None:
         """The first step whose batch is short; None: all are full."""
-        return None if self.last_size is None else self.num_steps
+        if self.last_size is None:
+            return None
+        return self.num_steps
 
     def count(self, spans: Sequence[Steps]) -> float:
         """Returns how many samples the steps of spans had."""

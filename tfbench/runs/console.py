@@ -13,11 +13,14 @@ from rich.text import Text
 
 from tfbench.profiles.profile_text import profile_screen
 from tfbench.runs import header
-from tfbench.runs.length import describe_guess
+from tfbench.runs.length import describe_guess, guess_seconds
 from tfbench.runs.observer import Observer, TrainingProgress
 from tfbench.runs.record import EpochRecord, RunResult
+from tfbench.runs.run_document import run_document
 from tfbench.runs.run_text import next_section, run_sections
+from tfbench.runs.summary import summarize_run
 from tfbench.show import formats
+from tfbench.show.document import Document
 from tfbench.show.table import Section, text
 from tfbench.wording import cut, one_line, without_secrets
 
@@ -27,6 +30,11 @@ if TYPE_CHECKING:
 _BAR_CHARACTERS = 64  # of a bar and what stands beside it
 _LONG = 60.0  # seconds left, of a run that a pipe is told of
 _WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
+_NO_GUESS = (
+    "i How long it takes is not guessed: that needs one process on CPUs, and a network whose"
+    " operations are known."
+)
+_END = "Dry run: nothing was trained, and no run is stored."
 
 
 class _PatientFile:
@@ -118,7 +126,8 @@ class RunConsole(Observer):
     def ready(self, result: RunResult) -> None:
         """Says what is about to be measured, once devices, data and model are ready."""
         recipe = result.request.recipe
-        self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
+        if not recipe.measurement.is_limited:
+            self._num_epochs = recipe.training.epochs
         self._steps_per_epoch = result.steps_per_epoch
         title, *lines = header.header_lines(result, self._console.width)
         self._print([title], style="bold")
@@ -137,12 +146,13 @@ class RunConsole(Observer):
                 self._print([f"{formats.format_rate(rate)}, about {left} left"])
             return
         total = progress.total_steps
-        whole = "" if total is None else f"{_percentage(progress.step, total):3} %"
-        of = "" if self._num_epochs is None else f"/{self._num_epochs}"
-        details = (
-            f"epoch {progress.epoch}{of}"
-            f" {_percentage(progress.step_in_epoch, progress.steps_per_epoch):3} %"
-        )
+        whole = ""
+        if total is not None:
+            whole = f"{_percentage(progress.step, total):3} %"
+        details = f"epoch {progress.epoch}"
+        if self._num_epochs is not None:
+            details += f"/{self._num_epochs}"
+        details += f" {_percentage(progress.step_in_epoch, progress.steps_per_epoch):3} %"
         if rate is not None:
             details += f"  {formats.format_rate(rate)}"
         details += f"  {formats.format_clock(progress.seconds_left)} left"
@@ -165,8 +175,9 @@ class RunConsole(Observer):
             result, run.tracked, journal, run.files, self._server, is_full=self._is_full
         )
         if self._has_table:
-            has_warmup = result.request.recipe.measurement.warmup_steps
-            self._print([_WARMUP_REMARK, ""] if has_warmup else [""])
+            if result.request.recipe.measurement.warmup_steps:
+                self._print([_WARMUP_REMARK])
+            self._print([""])
         if result.request.profile:
             sections = profile_screen(result, summary, journal, following, is_whole=self._is_full)
         else:
@@ -230,6 +241,35 @@ class RunConsole(Observer):
         # as Text, since a path or a title is shown as it is, and a style stays off the bar below
         for line in lines:
             self._console.print(shown(line, style), soft_wrap=True)
+
+
+class BeginningConsole(RunConsole):
+    """Shows what a run is, and ends it once it is ready to train."""
+
+    class Reached(Exception):  # noqa: N818 - no error: it ends the run as a stop does
+        """The run is ready."""
+
+    result: RunResult | None = None  # once it is ready
+
+    def ready(self, result: RunResult) -> None:
+        """Shows the run, and ends it."""
+        super().ready(result)
+        if guess_seconds(result) is None:
+            self._print([_NO_GUESS, ""])
+        self._print([_END])
+        self.result = result
+        raise self.Reached
+
+    def finish(self, run: "Run") -> None:
+        """Says why a run ended before it was ready."""
+        self.close()
+        self._print([f"{run.status}: {run.reason}"], style="bold red")
+
+
+def beginning_document(result: RunResult) -> Document:
+    """Returns the document of a run that is ready, with how long it may take in seconds."""
+    document = run_document(result, summarize_run(result), None)
+    return document | {"status": "DRY_RUN", "guessed_seconds": guess_seconds(result)}
 
 
 def shown(line: str, style: str | None = None) -> Text:

@@ -36,13 +36,12 @@ class Cost:
 
     def metrics(self) -> dict[str, float]:
         """Returns the figures that exist under their names in `METRICS`."""
-        values = {
-            "cost/hours": self.hours,
-            "cost/machine": self.machine,
-            "cost/epoch": self.epoch,
-            "cost/to_accuracy": self.target.machine if self.target else None,
-        }
-        return {name: value for name, value in values.items() if value is not None}
+        values = {"cost/hours": self.hours, "cost/machine": self.machine}
+        if self.epoch is not None:
+            values["cost/epoch"] = self.epoch
+        if self.target and self.target.machine is not None:
+            values["cost/to_accuracy"] = self.target.machine
+        return values
 
 
 def compute_cost(result: RunResult) -> Cost | None:
@@ -94,8 +93,9 @@ def _find_target(result: RunResult, price_per_hour: float) -> Target | None:
     of the way.
     """
     recipe = result.request.recipe
-    expected = None if result.is_synthetic else recipe.expect.target_accuracy
-    wanted = recipe.training.stop_at_val_accuracy if expected is None else expected
+    wanted = recipe.training.stop_at_val_accuracy
+    if not result.is_synthetic and recipe.expect.target_accuracy is not None:
+        wanted = recipe.expect.target_accuracy
     validated = [record for record in result.epochs if record.val_accuracy is not None]
     if wanted is None or not validated or result.request.resume:
         return None

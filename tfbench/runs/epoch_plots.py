@@ -83,8 +83,12 @@ def _by_epoch(result: RunResult, name: str) -> list[PlotLine]:
     }
     lines = []
     for title, key in names.items():
-        points = [Point(record.epoch, getattr(record, key)) for record in result.epochs]
-        lines.append(PlotLine(title, tuple(point for point in points if point.y is not None)))
+        points = []
+        for record in result.epochs:
+            value = getattr(record, key)
+            if value is not None:
+                points.append(Point(record.epoch, value))
+        lines.append(PlotLine(title, tuple(points)))
     return lines
 
 

@@ -26,8 +26,10 @@ _STARTS = ("own", "prepared")  # "own": every run is a process of its own, as a 
 _WAIT_SECONDS = 0.1  # between looks at whether anyone still waits
 _ANSWER_BYTES = 2**12
 _FORK_SECONDS = 30.0  # for a fork, before which synthetic samples may be made
-_ROOM = " " * 1000  # in its command line, where a measuring process writes its own
 _MOST_AT_ONCE = 4  # prepared processes: one of TensorFlow holds 200 MB, before it makes samples
+
+
+_Imported = tuple[str, bool]  # the backend, and whether all that users' networks may need
 
 
 class _Prepared(NamedTuple):
@@ -59,9 +61,8 @@ class Forker:
             )
         self.shown_reasons: set[str] = set()  # why runs are not forked
         self._turn: object = None
-        self._links: dict[tuple[str, bool], socket.socket | None] = {}
-        self._used: dict[tuple[str, bool], _Prepared] = {}  # in this round
-        self._spare: dict[tuple[str, bool], list[_Prepared]] = {}  # for the rounds to come
+        self._used: dict[_Imported, _Prepared | None] = {}  # in this round; None: there is none
+        self._spare: dict[_Imported, list[_Prepared]] = {}  # for the rounds to come
 
     def prepare(
         self, request: RunRequest, settings: Mapping[str, str | None], is_over: Callable[[], object]
@@ -94,13 +95,15 @@ class Forker:
                 "PyTorch looks for GPUs when Keras imports it, and cannot use one after a fork"
             )
         imported = (backend, recipe.is_users)
-        link = self._links.get(imported)
-        has_ended = link is not None and is_readable(link)  # nothing but its end comes from it
-        if has_ended or imported not in self._links:
-            self._links[imported] = None
-            link = self._prepare(imported, settings, is_over)
-            self._links[imported] = link
-        return link
+        prepared = self._used.get(imported)
+        if prepared and is_readable(prepared.link):  # nothing but its end comes from it
+            prepared.end()
+            del self._used[imported]
+        if imported not in self._used:
+            self._used[imported] = None  # also where the next one hangs
+            self._used[imported] = self._take_spare(imported, settings, is_over)
+        prepared = self._used[imported]
+        return prepared.link if prepared else None
 
     def close(self) -> None:
         """Ends the prepared processes; what they have forked goes on."""
@@ -111,51 +114,42 @@ class Forker:
 
     def _end_round(self) -> None:
         for prepared in self._used.values():
-            prepared.end()
+            if prepared:
+                prepared.end()
         self._used.clear()
-        self._links.clear()
 
-    def _prepare(
+    def _take_spare(
         self,
-        imported: tuple[str, bool],
+        imported: _Imported,
         settings: Mapping[str, str | None],
         is_over: Callable[[], object],
-    ) -> socket.socket | None:
-        """Returns the link to a prepared process that nothing was forked from; None if it fails.
+    ) -> _Prepared | None:
+        """Returns a prepared process that nothing was forked from; None if none gets ready.
 
-        A process of its own will then show why. One that this round used before is ended.
+        A process of its own will then show why.
 
         Raises:
             MeasurementError: It hangs.
         """
-        earlier = self._used.pop(imported, None)
-        if earlier:
-            earlier.end()
         num_cores = len(os.sched_getaffinity(0))
         if imported not in self._spare:
             num_cores -= 1  # MLflow's process starts at the same time
+        spare = self._spare.setdefault(imported, [])
+        while spare:
+            prepared = spare.pop()
+            if not is_readable(prepared.link):
+                return prepared
+            prepared.end()  # it has ended
         num_processes = max(1, min(num_cores, _MOST_AT_ONCE))
         if self._turn is True:  # of trials, which have one process
             num_processes = 1
-        alive = []
-        for prepared in self._spare.pop(imported, []):
-            if is_readable(prepared.link):  # by its end
-                prepared.end()
-            else:
-                alive.append(prepared)
-        if not alive:
-            alive = self._start_several(num_processes, imported, settings, is_over)
-        if not alive:
-            return None
-        prepared = alive.pop()
-        self._spare[imported] = alive
-        self._used[imported] = prepared
-        return prepared.link
+        spare += self._start_several(num_processes, imported, settings, is_over)
+        return spare.pop() if spare else None
 
     def _start_several(
         self,
         num_processes: int,
-        imported: tuple[str, bool],
+        imported: _Imported,
         settings: Mapping[str, str | None],
         is_over: Callable[[], object],
     ) -> list[_Prepared]:
@@ -184,9 +178,7 @@ class Forker:
 
 
 def start_prepared(
-    imported: tuple[str, bool],
-    settings: Mapping[str, str | None],
-    environment: Mapping[str, str] | None = None,
+    imported: _Imported, settings: Mapping[str, str | None]
 ) -> "tuple[subprocess.Popen[bytes], socket.socket]":
     """Starts a prepared process, and returns it with the link to it.
 
@@ -194,8 +186,7 @@ def start_prepared(
 
     Args:
         imported: The backend, and whether all that a user's network or data may need comes with it.
-        settings: As of `children.start`, and so `environment`.
-        environment: All of its variables but the settings; None: those of this process.
+        settings: As of `children.start`.
     """
     backend, is_users = imported
     with contextlib.ExitStack() as undone:
@@ -205,10 +196,9 @@ def start_prepared(
             number = other.fileno()
             process = children.start(
                 children.FORKS_MODULE,
-                [str(number), backend, str(int(is_users)), _ROOM],
+                [str(number), backend, str(int(is_users))],
                 output=subprocess.DEVNULL,
                 settings=settings,
-                environment=environment,
                 pass_fds=[number],
             )
         undone.pop_all()

@@ -51,7 +51,9 @@ class Group(contextlib.AbstractContextManager["Group"]):
     def returncode(self) -> int | None:
         """That of the first worker once all have ended; None before."""
         ended = [member.worker.returncode is not None for member in self._members]
-        return self._first.returncode if all(ended) else None
+        if not all(ended):
+            return None
+        return self._first.returncode
 
     @property
     def seconds(self) -> float | None:
@@ -124,8 +126,13 @@ class Group(contextlib.AbstractContextManager["Group"]):
             self._epoch_since = self._heard_at
         if member.worker is self._first:
             return records
-        rejections = [record for record in records if record["kind"] == "rejected"]
-        return [_named(record, member.name) for record in rejections]
+        rejections = []
+        for record in records:
+            if record["kind"] == "rejected":
+                error = record["error"]
+                named = error | {"message": f"{member.name}: {error['message']}"}
+                rejections.append(record | {"error": named})
+        return rejections
 
     def _find_fault(self, is_over: bool) -> RunExit | None:
         failed = [member for member in self._members if member.has_failed]
@@ -178,7 +185,9 @@ class _Member:
             if kind == "ready":
                 self.is_ready = True
             elif kind == "stage":
-                self._joining_since = time.monotonic() if record["name"] == JOINING else math.inf
+                self._joining_since = math.inf
+                if record["name"] == JOINING:
+                    self._joining_since = time.monotonic()
             elif kind == "finished":
                 self.end = RunExit(status="FINISHED")
             elif kind in ("failed", "rejected") and (self.end is None or self.has_failed):
@@ -212,9 +221,3 @@ class _Member:
                 " between them"
             )
         return ""
-
-
-def _named(record: Record, name: str) -> Record:
-    """Returns a rejection with the name of the worker that it is of."""
-    error = record["error"]
-    return record | {"error": error | {"message": f"{name}: {error['message']}"}}

@@ -90,8 +90,10 @@ def header_lines(result: RunResult, width: int) -> list[str]:
     if resume := request.resume:
         parts.append(f"resumes {resume.run_id} after epoch {len(resume.epochs)}")
     lines = [f"{recipe.recipe.title} ({recipe.name})", *_packed(parts, width)]
-    notes = placement.notes if placement else ()
-    for note in (*notes, *describe_heads(recipe.training)):
+    notes = describe_heads(recipe.training)
+    if placement:
+        notes = [*placement.notes, *notes]
+    for note in notes:
         lines += wrap(note, width, first="i ")
     return lines
 
@@ -135,16 +137,20 @@ def _describe_length(result: RunResult) -> str:
         steps = count(result.steps_per_epoch, "step")
     if limits:
         text = f"stops {' or '.join(limits)} after the warm-up"
-        return f"{text} (an epoch has {steps})" if steps else text
-    epochs = count(recipe.training.epochs, "epoch")
-    return f"{epochs} x {steps}" if steps else epochs
+        if steps:
+            text += f" (an epoch has {steps})"
+        return text
+    text = count(recipe.training.epochs, "epoch")
+    if steps:
+        text += f" x {steps}"
+    return text
 
 
 def _describe_precision(result: RunResult) -> str:
     training = result.request.recipe.training
-    settings = result.settings
-    compiler = settings.compiler if settings else training.compiler_used
-    parts = [settings.precision if settings else training.precision, f"compiler {compiler}"]
+    parts = [training.precision, f"compiler {training.compiler_used}"]
+    if settings := result.settings:
+        parts = [settings.precision, f"compiler {settings.compiler}"]
     if training.steps_per_execution > 1:
         parts.append(f"{training.steps_per_execution:,} steps per call")
     if training.data_on_device:
@@ -171,6 +177,8 @@ def name_parts(placement: Placement) -> str:
     """Returns "2 replicas"; where weights are cut "4 devices, a mesh of data 1 x model 4"."""
     if placement.strategy not in CUTTING_STRATEGIES:
         return count(placement.num_replicas, "replica")
-    devices = count(placement.num_devices, "device")
-    mesh = " x ".join(f"{name} {size}" for name, size in placement.mesh.items())
-    return f"{devices}, a mesh of {mesh}" if mesh else devices
+    text = count(placement.num_devices, "device")
+    if placement.mesh:
+        axes = [f"{name} {size}" for name, size in placement.mesh.items()]
+        text += f", a mesh of {' x '.join(axes)}"
+    return text

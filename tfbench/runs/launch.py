@@ -100,11 +100,13 @@ def fork_or_start(
     """
     backend = request.recipe.training.backend
     observer.stage(f"starting {BACKEND_TITLES[backend]}")
+    if forker is None:
+        return start(request, settings, journal_path)
     try:
-        link = forker.prepare(request, worker_variables(backend), is_over) if forker else None
+        link = forker.prepare(request, worker_variables(backend), is_over)
         return start(request, settings, journal_path, link)
     except MeasurementError as error:
-        if forker and str(error) not in forker.shown_reasons:
+        if str(error) not in forker.shown_reasons:
             forker.shown_reasons.add(str(error))
             observer.warning(f"not forked: {error}. Each run that cannot be forked is started.")
     return start(request, settings, journal_path)

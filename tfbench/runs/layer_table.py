@@ -41,7 +41,9 @@ def _describe_data(name: str, spec: DatasetSpec) -> str:
         shape += f", values 0 to {255 * spec.input_scale:g}"
         if spec.mean != "none":
             shape += " minus their mean"
-    kind = "no classes" if spec.num_classes is None else f"{spec.num_classes:,} classes"
+    kind = "no classes"
+    if spec.num_classes is not None:
+        kind = f"{spec.num_classes:,} classes"
     return f"{name}: samples of {shape}, {kind}; {sizes}"
 
 
@@ -53,7 +55,9 @@ def _describe_sums(training: TrainingConfig, table: ModelTable) -> Facts:
     forward = table.flops_per_sample
     trained = table.training_flops_per_sample
     if forward is not None and trained is not None:
-        times = f" ({trained / forward:.3g}x forward, with gradients)" if forward else ""
+        times = ""
+        if forward:
+            times = f" ({trained / forward:.3g}x forward, with gradients)"
         step = format_si(trained * training.global_batch_size, "FLOP", 4)
         yield "forward", f"{format_si(forward, 'FLOP', 4)} per sample"
         yield "training", f"{format_si(trained, 'FLOP', 4)} per sample{times}"
@@ -77,7 +81,9 @@ def _or_unknown(number: int | None) -> int | str:
 
 def _format_count(number: int | str) -> str:
     """Leaves out what is 0, so that the rest stands out."""
-    return f"{number:,}" if isinstance(number, int) and number else str(number or "")
+    if isinstance(number, int) and number:
+        return f"{number:,}"
+    return str(number or "")
 
 
 def _format_shape(shape: SizesOrNone) -> str:

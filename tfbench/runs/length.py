@@ -1,7 +1,8 @@
-"""What a run says of its length before it has done a step."""
+"""How long a run takes: guessed before its first step, and what is left once it trains."""
 
 import math
 
+from tfbench.runs.observer import TrainingProgress
 from tfbench.runs.record import RunResult
 from tfbench.runs.spans import expect_warmup_steps
 from tfbench.show.formats import format_guess, format_time
@@ -9,7 +10,8 @@ from tfbench.tags import DRY_RUN_TAG
 from tfbench.wording import command_line
 
 _SECONDS = 60.0  # of a run that is advised
-_LONG_STEP = 5.0  # seconds, beyond which a smaller batch is advised
+_TOO_LONG_STEP = 5.0  # seconds, beyond which a smaller batch is advised
+_LONG_STEP = 1.0  # seconds; compiling it takes little of it, so that the first one tells the speed
 
 
 def guess_seconds(result: RunResult) -> float | None:
@@ -49,6 +51,73 @@ def describe_guess(result: RunResult) -> str:
         sentences.append(f"Its speed alone, in {alone}: `{words}`.")
     batch_size = recipe.training.global_batch_size
     smaller = 2 ** math.floor(math.log2(max(1.0, batch_size / step_seconds)))
-    if step_seconds > _LONG_STEP and smaller < batch_size:
+    if step_seconds > _TOO_LONG_STEP and smaller < batch_size:
         sentences.append(f"Steps of about a second: --global-batch-size {smaller}.")
     return " ".join(sentences)
+
+
+class RunProgress:
+    """Turns the last step done into what a progress bar shows.
+
+    Args:
+        result: Says how long the run is to be.
+        started_at: In seconds since 1970.
+    """
+
+    def __init__(self, result: RunResult, started_at: float) -> None:
+        recipe = result.request.recipe
+        self._started_at = started_at
+        self._steps_per_epoch = result.steps_per_epoch or 1
+        self._epochs_before = len(result.epochs)  # of the run that this one goes on from
+        self._total_steps: int | None = None
+        measurement = recipe.measurement
+        if not measurement.is_limited:
+            num_epochs = recipe.training.epochs - self._epochs_before
+            self._total_steps = self._steps_per_epoch * num_epochs
+        self._measurement = measurement
+        self._step_guess = result.step_guess
+        # Step and time before which the model was being compiled.
+        self._first: tuple[int, float] | None = None
+
+    def advance(self, epoch: int, step: int, *, time_: float) -> TrainingProgress:
+        """Returns where the run is.
+
+        Args:
+            epoch: Of the last step done, counted with those of the run's predecessor.
+            step: That step, counted within the run.
+            time_: When it was done, in seconds since 1970.
+        """
+        self._first = self._first or (step, time_)
+        first_step, first_time = self._first
+        rate = None
+        if step > first_step and time_ > first_time:
+            rate = (step - first_step) / (time_ - first_time)
+        elif self._step_guess and self._step_guess >= _LONG_STEP and time_ > self._started_at:
+            rate = step / (time_ - self._started_at)
+        step_seconds = self._step_guess
+        if rate:
+            step_seconds = 1 / rate
+        warmup_steps = self._measurement.warmup_steps
+        if step_seconds:
+            warmup_steps = expect_warmup_steps(self._measurement, step_seconds)
+        total_steps = self._total_steps
+        if self._measurement.steps:
+            total_steps = warmup_steps + self._measurement.steps
+        left = []
+        if total_steps and rate:
+            left.append(max(0.0, (total_steps - step) / rate))
+        if self._measurement.seconds:
+            length = self._measurement.seconds
+            if rate:
+                length = warmup_steps / rate + max(length, 1 / rate)
+            left.append(max(0.0, length - (time_ - self._started_at)))
+        step_in_epoch = step - (epoch - 1 - self._epochs_before) * self._steps_per_epoch
+        return TrainingProgress(
+            step=step,
+            total_steps=total_steps,
+            epoch=epoch,
+            step_in_epoch=min(step_in_epoch, self._steps_per_epoch),
+            steps_per_epoch=self._steps_per_epoch,
+            steps_per_second=rate,
+            seconds_left=min(left, default=None),
+        )

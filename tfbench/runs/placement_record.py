@@ -149,21 +149,28 @@ class ExchangeCheck:
     workers: tuple[StepParts, ...]  # in their order
 
     @property
+    def step_seconds(self) -> float:
+        """The longest step of a worker."""
+        return max(worker.step_seconds for worker in self.workers)
+
+    @property
     def slowest(self) -> int:
         """The worker that the others wait for.
 
         It spends the least time in collectives, where the others wait.
         """
-        times = [worker.exchange_seconds for worker in self.workers]
+        times = self._exchange_times()
         return times.index(min(times))
 
     @property
     def waiting_seconds(self) -> float:
         """How long the worker that waits the longest waits for the slowest, in a step."""
-        times = [worker.exchange_seconds for worker in self.workers]
-        return max(times) - min(times)
+        return max(self._exchange_times()) - self.transfer_seconds
 
     @property
     def transfer_seconds(self) -> float:
         """What a step spends in collectives beside waiting for the slowest worker."""
-        return self.workers[self.slowest].exchange_seconds
+        return min(self._exchange_times())
+
+    def _exchange_times(self) -> list[float]:
+        return [worker.exchange_seconds for worker in self.workers]

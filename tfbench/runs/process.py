@@ -38,7 +38,7 @@ _CHATTER = re.compile(
     r"|.*\.cc:\d+\] (Unable to register cu|computation placer already|failed call to cuInit)"
 )
 FIRST_SECONDS = 1.0  # between looks, at the beginning
-LONGEST_SECONDS = 30.0  # within which no counter of a processor comes to its end twice
+LONGEST_SECONDS = 30.0
 _SHARE = 1 / 600  # of the time so far: a run of a day is looked at 5,000 times
 _PATIENCE_SECONDS = 2.0  # with a driver that does not answer
 

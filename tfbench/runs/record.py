@@ -227,6 +227,11 @@ class RunRequest:
         return BatchPart(self.worker_rank.index, self.worker_rank.num_workers)
 
     @property
+    def common_name(self) -> str:
+        """What all its workers are known by: where they meet, or its id where there is but one."""
+        return self.worker_rank.addresses[0] if self.worker_rank else self.run_id
+
+    @property
     def resume_words(self) -> tuple[str, ...]:
         """The command of tfbench that goes on with it."""
         return ("run", "--resume", self.run_id, *allowing_words(self.allows_code))
@@ -290,7 +295,23 @@ class RunResult:
     @property
     def status(self) -> Status:
         """RUNNING until the end was recorded."""
-        return self.exit.status if self.exit else "RUNNING"
+        if self.exit is None:
+            return "RUNNING"
+        return self.exit.status
+
+    @property
+    def reason(self) -> str:
+        """Why it ended so; "" where there is nothing to say."""
+        if self.exit is None:
+            return ""
+        return self.exit.reason
+
+    @property
+    def last_epoch(self) -> EpochRecord | None:
+        """The newest of its epochs; None: there is none yet."""
+        if not self.epochs:
+            return None
+        return self.epochs[-1]
 
     @property
     def batch_sizes(self) -> BatchSizes:

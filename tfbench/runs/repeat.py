@@ -39,7 +39,9 @@ class SeriesRun(NamedTuple):
     @property
     def samples_per_second(self) -> float | None:
         """Its speed, if it has finished and has one."""
-        return self.outcome.samples_per_second if self.outcome else None
+        if self.outcome is None:
+            return None
+        return self.outcome.samples_per_second
 
 
 class RunSeries(NamedTuple):
@@ -54,9 +56,14 @@ class RunSeries(NamedTuple):
         return [run.outcome for run in self.runs if run.outcome]
 
     @property
+    def finished(self) -> list[Run]:
+        """Those that were measured to their end."""
+        return [run for run in self.outcomes if run.is_finished]
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Of those that finished, each kind once."""
-        return merge_warnings([run.warnings for run in self.outcomes if run.is_finished])
+        return merge_warnings([run.warnings for run in self.finished])
 
     @property
     def num_failed(self) -> int:
@@ -163,7 +170,9 @@ def repeat_run(
         if _is_enough(done, plan):
             return None
         number = len(done) + 1
-        total = plan.num if number <= plan.num else f"{plan.max_num} at most"
+        total = str(plan.num)
+        if number > plan.num:
+            total = f"{plan.max_num} at most"
         seeded = request
         if plan.varies_seed and number > 1:
             seeded = with_training(request, seed=request.recipe.training.seed + number - 1)
@@ -176,8 +185,7 @@ def repeat_run(
 
 def _require_alike(done: Sequence[SeriesRun]) -> None:
     """Checks that the network of the last run is that of the first."""
-    outcomes = [run.outcome for run in done if run.outcome]
-    finished = [run for run in outcomes if run.is_finished]
+    finished = RunSeries(tuple(done), was_interrupted=False).finished
     if not finished:
         return
     differences = find_unequal(finished[0].result, finished[-1].result)
@@ -203,15 +211,21 @@ def _is_enough(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
 
 
 def _is_precise(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
-    speeds = [run.samples_per_second or 0.0 for run in done]
-    interval = log_interval([speed for speed in speeds if speed])
+    speeds = []
+    for run in done:
+        if run.samples_per_second:
+            speeds.append(run.samples_per_second)
+    interval = log_interval(speeds)
     if plan.precision is None or interval is None or interval.num < plan.num:
         return False
     return interval.relative_half_width < plan.precision
 
 
 def _summarize(group: str, plan: RepeatPlan, series: RunSeries) -> RepeatsSummary:
-    finished = [run for run in series.outcomes if run.is_finished]
+    finished = series.finished
+    reached = None
+    if plan.precision is not None:
+        reached = _is_precise(series.runs, plan)
     return RepeatsSummary(
         group=group,
         num=len(series.runs),
@@ -221,7 +235,7 @@ def _summarize(group: str, plan: RepeatPlan, series: RunSeries) -> RepeatsSummar
         is_synthetic=any(outcome.result.is_synthetic for outcome in finished),
         was_interrupted=series.was_interrupted,
         precision=plan.precision,
-        reached=None if plan.precision is None else _is_precise(series.runs, plan),
+        reached=reached,
         spreads=find_spreads(
             [outcome.summary for outcome in finished], varies_seed=plan.varies_seed
         ),

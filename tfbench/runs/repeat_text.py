@@ -42,10 +42,13 @@ def _row(spread: Spread) -> dict[str, str | int]:
     def between(low: float, high: float) -> str:
         return f"{format_metric(spread.metric, low)} to {format_metric(spread.metric, high)}"
 
+    interval = "-"
+    if spread.interval:
+        interval = between(spread.interval.low, spread.interval.high)
     return {
         "metric": spread.metric,
         "center": format_metric(spread.metric, spread.center),
-        "interval": between(spread.interval.low, spread.interval.high) if spread.interval else "-",
+        "interval": interval,
         "range": between(min(spread.values), max(spread.values)),
         "num": len(spread.values),
     }

@@ -110,11 +110,14 @@ def merge_overrides(overrides: Mapping[str, Any] | None, **named: Any) -> dict[s
     What is `named`, as in `KEYS`, wins over `overrides`.
     """
     if devices := named.get("devices"):
-        listed = devices.split(",") if isinstance(devices, str) else devices
-        named["devices"] = [str(part).strip() for part in listed]
-    return dict(overrides or {}) | {
-        KEYS[name]: value for name, value in named.items() if value is not None
-    }
+        if isinstance(devices, str):
+            devices = devices.split(",")
+        named["devices"] = [str(part).strip() for part in devices]
+    merged = dict(overrides or {})
+    for name, value in named.items():
+        if value is not None:
+            merged[KEYS[name]] = value
+    return merged
 
 
 def with_training(request: RunRequest, **changes: Any) -> RunRequest:
@@ -297,6 +300,7 @@ def _default_name(recipe: Recipe) -> str:
         f"b{recipe.training.global_batch_size}",
         recipe.distribution.strategy,
         "+".join(recipe.distribution.devices),
-        "" if recipe.training.backend == "tensorflow" else recipe.training.backend,
     ]
-    return "-".join(part for part in parts if part)
+    if recipe.training.backend != "tensorflow":
+        parts.append(recipe.training.backend)
+    return "-".join(filter(None, parts))

@@ -26,6 +26,8 @@ _LEFT_OUT = (
     "spans",
     "own_epochs",
     "whole_epochs",
+    "last_epoch",
+    "reason",
     "is_synthetic",
     "energy_readings",
     "machine_states",
@@ -103,10 +105,8 @@ def describe_error(result: RunResult) -> str | None:
     """Returns why a run failed; None for one that did not."""
     if result.status in ("RUNNING", "FINISHED"):
         return None
-    if result.exit and result.exit.reason:
-        return result.exit.reason
     error = result.error or {}
-    reason = error.get("message") or error.get("type")
+    reason = result.reason or error.get("message") or error.get("type")
     return str(reason or f"the run ended as {result.status}; no reason was recorded")
 
 

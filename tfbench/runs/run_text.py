@@ -5,11 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfbench.comparisons.references import NO_SPEED, match_run
-from tfbench.comparisons.references_text import describe_ratio, format_ratio, reference_section
+from tfbench.comparisons.references import (
+    NO_SPEED,
+    describe_ratio,
+    format_ratio,
+    match_run,
+    reference_section,
+)
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.runs.cost import compute_cost
-from tfbench.runs.energy import find_energy, name_parts
+from tfbench.runs.energy import find_energy
 from tfbench.runs.record import RunResult, Summary, TrackedRun, read_fast
 from tfbench.show.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.show.table import (
@@ -56,7 +61,7 @@ def run_sections(result: RunResult, summary: Summary, *, is_full: bool = False) 
 
 def status_line(result: RunResult, summary: Summary | None = None) -> str:
     """Returns how the run ended, after how long, and why where it did not end well."""
-    reason = result.exit.reason if result.exit else ""
+    reason = result.reason
     if not reason and result.error and result.status != "FINISHED":
         reason = f"{result.error.get('type', 'error')}: {result.error.get('message', '')}"
     text: str = result.status
@@ -80,12 +85,12 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Fact
     yield "Speed", _describe_speed(metrics)
     if fast := read_fast(result.request):
         speed = metrics.get("samples_per_second")
-        settings = ", ".join(
-            f"training.{key}={str(value).lower()}" for key, value in fast.settings.items()
-        )
-        times = f"{format_ratio(speed / fast.as_asked)}x" if speed and settings else "as fast as"
+        settings = [f"training.{key}={str(value).lower()}" for key, value in fast.settings.items()]
+        times = "as fast as"
+        if speed and settings:
+            times = f"{format_ratio(speed / fast.as_asked)}x"
         asked = f"{format_speed(fast.as_asked)} samples/s in one short run, no interval"
-        found = settings or "no setting is faster"
+        found = ", ".join(settings) or "no setting is faster"
         yield "Fast", f"{times} the recipe as it is ({asked}): {found}"
     yield from energy_facts(result, metrics, is_full=is_full)
     yield from _learning_facts(result, metrics)
@@ -123,17 +128,21 @@ def _describe_speed(metrics: Metrics) -> str:
 def _learning_facts(result: RunResult, metrics: Metrics) -> Facts:
     mark = f" {SYNTHETIC}" if result.is_synthetic else ""
     titles = {"accuracy": "Accuracy", "loss": "Loss", "bits_per_byte": "Bits per byte"}
-    for metric in result.epochs[-1].metrics if result.epochs else ():
-        name = metric.removeprefix("val_")
-        titles.setdefault(name, name)
+    if result.last_epoch:
+        for metric in result.last_epoch.metrics:
+            name = metric.removeprefix("val_")
+            titles.setdefault(name, name)
     for name, title in titles.items():
         keys = {"validation": f"val_{name}", "best": f"best_val_{name}", "training": name}
-        values = ", ".join(
-            f"{label} {metrics[key]:.4g}"
-            for label, key in keys.items()
-            if metrics.get(key) is not None
-        )
-        yield title, f"{values}{mark}" if values and name != "loss" else values
+        values = []
+        for label, key in keys.items():
+            value = metrics.get(key)
+            if value is not None:
+                values.append(f"{label} {value:.4g}")
+        text = ", ".join(values)
+        if values and name != "loss":
+            text += mark
+        yield title, text
     for evaluation in result.evaluations:
         text = f"loss {format_number(evaluation.loss)}"
         if evaluation.accuracy is not None:
@@ -156,7 +165,7 @@ def energy_facts(result: RunResult, metrics: Metrics, *, is_full: bool) -> Facts
         if metrics.get(name)
     ]
     if figures:
-        yield "Energy", f"{', '.join(figures)} ({name_parts(energy.parts)})"
+        yield "Energy", f"{', '.join(figures)} (GPUs alone)"
     if is_full:
         for problem in energy.problems:
             yield "Energy", f"not measured: {problem}"
@@ -174,12 +183,13 @@ def cost_facts(result: RunResult, *, is_full: bool) -> Facts:
     def money(value: float) -> str:
         return f"{format_number(value)} {cost.currency}"
 
-    hours = f"{format_number(cost.hours)} h" if cost.hours >= 1 else format_time(cost.hours * 3600)
-    instance = f" ({cost.instance})" if cost.instance else ""
-    yield (
-        "Cost",
-        f"{money(cost.machine)} for {hours} at {money(cost.price_per_hour)} an hour{instance}",
-    )
+    hours = f"{format_number(cost.hours)} h"
+    if cost.hours < 1:
+        hours = format_time(cost.hours * 3600)
+    text = f"{money(cost.machine)} for {hours} at {money(cost.price_per_hour)} an hour"
+    if cost.instance:
+        text += f" ({cost.instance})"
+    yield "Cost", text
     if is_full and cost.epoch is not None:
         yield "Cost", f"{money(cost.epoch)} an epoch, training and validation"
     target = cost.target
@@ -203,8 +213,10 @@ def _describe_published(result: RunResult, summary: Summary) -> list[str]:
         texts[_MAX_PUBLISHED:] = [f"{len(texts) - _MAX_PUBLISHED} more"]
     if texts:
         return texts
+    why = "none of them comparable"
     reasons = {match.reason for match in matches}
-    why = f"not comparable: {reasons.pop()}" if len(reasons) == 1 else "none of them comparable"
+    if len(reasons) == 1:
+        why = f"not comparable: {reasons.pop()}"
     return [f"{count(len(matches), 'result')}, {why}"]
 
 
@@ -224,13 +236,14 @@ def _predictions(result: RunResult) -> Iterator[Section]:
             pairs.append((name, " ".join(f"{number:{width}}" for number in numbers)))
         yield facts_section(f"First {len(labels)} validation samples{mark}", pairs)
     if predictions.class_samples:
-        classes = [*range(len(predictions.class_samples)), "all"]
         correct = [*predictions.class_correct, sum(predictions.class_correct)]
         samples = [*predictions.class_samples, sum(predictions.class_samples)]
-        rows = [
-            {"class": name, "accuracy": right / num if num else None, "correct": right, "of": num}
-            for name, right, num in zip(classes, correct, samples, strict=True)
-        ]
+        rows: list[dict[str, Any]] = []
+        for right, num in zip(correct, samples, strict=True):
+            rows.append({"class": len(rows), "correct": right, "of": num})
+            if num:
+                rows[-1]["accuracy"] = right / num
+        rows[-1]["class"] = "all"
         columns = (
             Column("class", "class"),
             Column("accuracy", "accuracy", "{:.6f}".format),
@@ -250,13 +263,10 @@ def _figures(result: RunResult, summary: Summary) -> Section:
             continue
         if value == 0 and name.startswith("breakdown/"):
             continue
-        rows.append(
-            {
-                "name": name,
-                "value": format_metric(name, value),
-                "meaning": metrics[name].meaning if name in metrics else "",
-            }
-        )
+        row = {"name": name, "value": format_metric(name, value)}
+        if name in metrics:  # not one of the network's own
+            row["meaning"] = metrics[name].meaning
+        rows.append(row)
     columns = (
         text_column("name", "figure"),
         Column("value", "value"),
@@ -288,7 +298,9 @@ def settings_sections(result: RunResult) -> list[Section]:
         for name, value in values.items()
         if value not in (None, "", (), {})
     ]
-    return [facts_section("Settings, as read back", pairs)] if pairs else []
+    if not pairs:
+        return []
+    return [facts_section("Settings, as read back", pairs)]
 
 
 def next_section(

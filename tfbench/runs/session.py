@@ -22,9 +22,9 @@ from tfbench.errors import (
 from tfbench.runs.forked import Forker
 from tfbench.runs.group import Group
 from tfbench.runs.launch import fork_or_start, prepare
+from tfbench.runs.length import RunProgress
 from tfbench.runs.observer import Observer
 from tfbench.runs.process import STOP_SECONDS, Worker
-from tfbench.runs.progress import RunProgress
 from tfbench.runs.record import RunRequest
 from tfbench.runs.status import INTERRUPTED, StopSignals, describe_exit, describe_return
 from tfbench.runs.stored_run import NO_LIMITS, Run, RunLimits

@@ -9,11 +9,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tfbench.machine.facts import PeakCheck
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.runs.batch_sizes import BatchSizes
 from tfbench.runs.record import RunResult, StepSpan
 
 MIN_SLOW_DOWN = 1.5  # times as long, from one step on
+# of the machine's processor time: with more of it taken by others, products show no peak
+MAX_OTHER_SHARE = 0.1
 
 
 def find_warmup_end(
@@ -30,7 +33,9 @@ def find_warmup_end(
         measurement: Of the run.
         num_workers: Of the run.
     """
-    most_seconds = measurement.warmup_seconds if num_workers == 1 else math.inf
+    most_seconds = math.inf
+    if num_workers == 1:
+        most_seconds = measurement.warmup_seconds
     seconds = 0.0
     for span in spans:
         if span.first_step > measurement.warmup_steps:  # those before are not known
@@ -70,6 +75,16 @@ def steady_spans(
     return tuple(others or steady)
 
 
+def count_steps(spans: Iterable[StepSpan]) -> int:
+    """Returns how many steps spans have."""
+    return sum(span.num_steps for span in spans)
+
+
+def sum_seconds(spans: Iterable[StepSpan]) -> float:
+    """Returns how long spans last."""
+    return math.fsum(span.seconds for span in spans)
+
+
 def without_beginnings(spans: Sequence[StepSpan]) -> tuple[StepSpan, ...]:
     """Leaves out the spans with which another epoch begins, if there are others."""
     others = list(spans[:1])
@@ -88,7 +103,7 @@ def samples_per_second(spans: Sequence[StepSpan], batch_sizes: BatchSizes) -> fl
         spans: What to count; times in seconds.
         batch_sizes: Of their steps.
     """
-    seconds = math.fsum(span.seconds for span in spans)
+    seconds = sum_seconds(spans)
     if seconds <= 0:
         return None
     return batch_sizes.count(spans) / seconds
@@ -155,10 +170,10 @@ class StepTimes:
 
 def mean_step_time(spans: Sequence[StepSpan]) -> float | None:
     """Returns the mean time of a step in seconds; None without spans."""
-    num_steps = sum(span.num_steps for span in spans)
+    num_steps = count_steps(spans)
     if not num_steps:
         return None
-    return math.fsum(span.seconds for span in spans) / num_steps
+    return sum_seconds(spans) / num_steps
 
 
 def cut_by_time(spans: Sequence[StepSpan], number: int) -> list[list[StepSpan]]:
@@ -166,7 +181,7 @@ def cut_by_time(spans: Sequence[StepSpan], number: int) -> list[list[StepSpan]]:
 
     Some may have none.
     """
-    total = math.fsum(span.seconds for span in spans)
+    total = sum_seconds(spans)
     stretches: list[list[StepSpan]] = [[] for _ in range(number)]
     elapsed = 0.0
     for span in spans:
@@ -189,12 +204,14 @@ def find_change(values: Sequence[float]) -> int | None:
         return None
     low, high = _ends_of(values)
     middle = math.sqrt(low * high)
-    are_high = [value > middle for value in values]
-    num_wrong = num - sum(are_high)  # if all were said to be high
+    num_wrong = sum(value <= middle for value in values)  # if all were said to be high
     place = 0
     fewest = num_wrong
-    for index, is_high in enumerate(are_high, 1):
-        num_wrong += 1 if is_high else -1
+    for index, value in enumerate(values, 1):
+        if value > middle:
+            num_wrong += 1
+        else:
+            num_wrong -= 1
         if num_wrong < fewest:
             place = index
             fewest = num_wrong
@@ -236,6 +253,16 @@ def trend_deviations(values: Sequence[float]) -> float:
     return math.copysign(max(0, abs(score) - 1) / deviation, score)
 
 
+def find_peak(checks: Sequence[PeakCheck]) -> float | None:
+    """Returns the most operations per second that devices reached.
+
+    None if that was not measured, or other processes always disturbed it.
+    """
+    if all(check.other_share > MAX_OTHER_SHARE for check in checks):
+        return None
+    return max(check.flops_per_second for check in checks)
+
+
 Values = dict[str, Any]
 
 
@@ -249,24 +276,18 @@ class RunView:
     def steady(self) -> tuple[StepSpan, ...]:
         """Spans after the warm-up."""
         spans = self.result.spans
-        placement = self.result.placement
         recipe = self.result.request.recipe
-        warmup_end = find_warmup_end(
-            spans,
-            recipe.measurement,
-            placement.num_workers if placement else 1,
-        )
-        steady = steady_spans(
-            spans,
-            warmup_end=warmup_end,
-            short_step=self.result.batch_sizes.short_step,
-        )
+        num_workers = 1
+        if self.result.placement:
+            num_workers = self.result.placement.num_workers
+        warmup_end = find_warmup_end(spans, recipe.measurement, num_workers)
+        short_step = self.result.batch_sizes.short_step
+        steady = steady_spans(spans, warmup_end=warmup_end, short_step=short_step)
         if recipe.training.feed != "fit" or not recipe.measurement.is_limited:
             return steady
         # `fit` begins each epoch slowly, since it makes an iterator anew: a part of one epoch that
         # has a beginning has too much of it.
-        num_steps = sum(span.num_steps for span in steady)
-        if num_steps < (self.result.steps_per_epoch or 0):
+        if count_steps(steady) < (self.result.steps_per_epoch or 0):
             return without_beginnings(steady)
         return steady
 
@@ -278,7 +299,7 @@ class RunView:
     @functools.cached_property
     def steady_seconds(self) -> float:
         """How long the steady spans last."""
-        return math.fsum(span.seconds for span in self.steady)
+        return sum_seconds(self.steady)
 
     @functools.cached_property
     def speed(self) -> float | None:
@@ -295,7 +316,9 @@ class RunView:
             return None
         earlier = mean_step_time(self.steady[:place]) or math.inf
         later = mean_step_time(self.steady[place:]) or 0.0
-        return place if later >= MIN_SLOW_DOWN * earlier else None
+        if later < MIN_SLOW_DOWN * earlier:
+            return None
+        return place
 
     @property
     def flops_per_second(self) -> float | None:
@@ -304,6 +327,11 @@ class RunView:
         if model is None or model.training_flops_per_sample is None or self.speed is None:
             return None
         return model.training_flops_per_sample * self.speed
+
+    @property
+    def peak(self) -> float | None:
+        """Most operations per second that its devices reached."""
+        return find_peak(self.result.peak_checks)
 
     @property
     def input_rate(self) -> float | None:
@@ -330,7 +358,7 @@ class RunView:
             if record.ready_batches is not None:
                 num_ready += record.ready_batches
                 num_steps += record.num_steps
-        return num_ready / num_steps if num_steps else 0.0
+        return num_ready / max(1, num_steps)
 
 
 # Yields the figures of its text wherever it holds.

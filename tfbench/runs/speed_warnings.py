@@ -7,13 +7,18 @@ import math
 from collections.abc import Iterator
 
 from tfbench.machine.energy_readings import GpuState
+from tfbench.runs.record import StepSpan
 from tfbench.runs.spans import (
     RunView,
+    StepTimes,
     Values,
     WarningTable,
+    count_steps,
     cut_by_time,
     mean_step_time,
+    sum_seconds,
     trend_deviations,
+    without_beginnings,
 )
 from tfbench.tags import SWEEP_TAG
 from tfbench.wording import count, format_share
@@ -46,6 +51,8 @@ MAX_SPREAD = 0.1
 # 90th percentile over median, if less than half of the steps are slow. Normal times with a spread
 # of 10 % reach 1.19.
 MAX_TAIL = 1.5
+# of the time, what the beginnings of epochs take beyond other steps: as much as repeats differ by
+MAX_BEGINNINGS = 0.1
 # change of the step time from the first third to the last: what is often quoted as a gain
 MAX_DRIFT = 0.05
 # that trends are tested over: many spans together hide what is only common to neighbours
@@ -170,12 +177,12 @@ def _xla_flags(run: RunView) -> Iterator[Values]:
     settings = run.result.settings
     if settings is None:
         return
-    flags = settings.xla_flags.split()
-    # With this one XLA compiles parts of a network whatever training.compiler says.
-    auto_jit = [flag for flag in flags if flag.startswith("--tf_xla_auto_jit")]
-    effective = [flag for flag in auto_jit if not flag.endswith(("=0", "=-1"))]
-    if settings.compiler == "xla":
-        effective += [flag for flag in flags if flag.startswith("--xla_")]
+    effective = []
+    for flag in settings.xla_flags.split():
+        # With this one XLA compiles parts of a network whatever training.compiler says.
+        is_auto = flag.startswith("--tf_xla_auto_jit") and not flag.endswith(("=0", "=-1"))
+        if is_auto or (settings.compiler == "xla" and flag.startswith("--xla_")):
+            effective.append(flag)
     if effective:
         yield {"flags": " ".join(effective)}
 
@@ -228,7 +235,7 @@ def _nothing_measured(run: RunView) -> Iterator[Values]:
 )
 def _only_warmup(run: RunView) -> Iterator[Values]:
     if run.result.spans and not run.steady:
-        steps = count(sum(span.num_steps for span in run.result.spans), "measured step")
+        steps = count(count_steps(run.result.spans), "measured step")
         yield {"steps": f"all {steps}", "longer": _lasting(run, 5)}
 
 
@@ -281,7 +288,9 @@ def _in_words(seconds: float | None) -> str:
     """Returns the time of a step: "812 ms", "58.7 s"."""
     if seconds is None:
         return "no time"
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+    if seconds < 1:
+        return f"{1e3 * seconds:.3g} ms"
+    return f"{seconds:.3g} s"
 
 
 @SPEED.row(
@@ -289,11 +298,12 @@ def _in_words(seconds: float | None) -> str:
     "Check for background load, then rerun with --repeats 5.",
 )
 def _unsteady(run: RunView) -> Iterator[Values]:
-    median = run.step_times.quantile(0.5)
+    times = StepTimes(_within_epochs(run))
+    median = times.quantile(0.5)
     if not median or len(run.steady) < MIN_SPANS or run.slow_down is not None:
         return
-    spread = (run.step_times.mad or 0.0) / median
-    tail = (run.step_times.quantile(0.9) or 0.0) / median
+    spread = (times.mad or 0.0) / median
+    tail = (times.quantile(0.9) or 0.0) / median
     findings = []
     if spread > MAX_SPREAD:
         findings.append(f"half of the steps differ by {100 * spread:.0f} % or more")
@@ -301,6 +311,42 @@ def _unsteady(run: RunView) -> Iterator[Values]:
         findings.append(f"10 % of steps take at least {tail:.2g}x as long")
     if findings:
         yield {"findings": ", and ".join(findings), "median": _in_words(median)}
+
+
+def _within_epochs(run: RunView) -> tuple[StepSpan, ...]:
+    """Returns the steady spans but for those with which `fit` begins an epoch.
+
+    All, where too few others are left, or less than an epoch was measured, of which `run.steady`
+    has no beginning.
+    """
+    if run.result.request.recipe.training.feed != "fit":
+        return run.steady
+    if count_steps(run.steady) < (run.result.steps_per_epoch or 0):
+        return run.steady
+    others = without_beginnings(run.steady)
+    return others if len(others) >= MIN_SPANS else run.steady
+
+
+@SPEED.row(
+    "The first steps of {epochs} took {share} of the time: {first} a step, others {others}.",
+    "Keras' `fit` makes its iterator anew for each epoch; it matters less in longer epochs.",
+)
+def _slow_beginnings(run: RunView) -> Iterator[Values]:
+    others = _within_epochs(run)
+    usual = mean_step_time(others)
+    if not usual or len(others) == len(run.steady):
+        return
+    kept = {span.first_step for span in others}
+    beginnings = [span for span in run.steady if span.first_step not in kept]
+    longer = sum_seconds(beginnings) - usual * count_steps(beginnings)
+    share = longer / run.steady_seconds
+    if share > MAX_BEGINNINGS:
+        yield {
+            "epochs": count(len(beginnings), "epoch"),
+            "share": format_share(share),
+            "first": _in_words(mean_step_time(beginnings)),
+            "others": _in_words(usual),
+        }
 
 
 @SPEED.row(
@@ -318,8 +364,7 @@ def _drifting(run: RunView) -> Iterator[Values]:
     if not first or not last:
         return
     change = last / first - 1
-    stretches = cut_by_time(run.steady, NUM_STRETCHES)
-    times = [mean_step_time(stretch) for stretch in stretches]
+    times = map(mean_step_time, cut_by_time(run.steady, NUM_STRETCHES))
     trend = trend_deviations([time for time in times if time is not None])
     is_trend = trend * math.copysign(1, change) > TREND_DEVIATIONS
     if abs(change) <= MAX_DRIFT or not is_trend:

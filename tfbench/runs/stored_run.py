@@ -75,7 +75,7 @@ class Run:
     @property
     def reason(self) -> str:
         """Why it ended so; "" where there is nothing to say."""
-        return self.result.exit.reason if self.result.exit else ""
+        return self.result.reason
 
     @property
     def metrics(self) -> dict[str, float | None]:
@@ -90,7 +90,9 @@ class Run:
     @property
     def samples_per_second(self) -> float | None:
         """Its speed, if it has finished and has one."""
-        return self.metrics.get("samples_per_second") if self.is_finished else None
+        if not self.is_finished:
+            return None
+        return self.metrics.get("samples_per_second")
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from tfbench.runs.cost import compute_cost
 from tfbench.runs.early_stop import reaches
 from tfbench.runs.energy import find_energy
 from tfbench.runs.record import EpochRecord, RunResult, Summary
-from tfbench.runs.spans import RunView
-from tfbench.runs.warnings import find_notes, find_peak, find_warnings
+from tfbench.runs.spans import RunView, count_steps
+from tfbench.runs.warnings import find_notes, find_warnings
 
 Values = dict[str, float | None]
 Figure = Callable[[RunView], float | None]
@@ -62,8 +62,8 @@ def summarize_run(result: RunResult) -> Summary:
 
 def _training_metrics(result: RunResult, values: Values) -> Values:
     metrics = {name: values[name] for name in METRICS if name in values}
-    if result.epochs:
-        for name, value in result.epochs[-1].metrics.items():
+    if result.last_epoch:
+        for name, value in result.last_epoch.metrics.items():
             metrics.setdefault(name, value)
     return metrics
 
@@ -75,8 +75,12 @@ def _profile_metrics(result: RunResult, values: Values) -> Values:
             values[f"profile/{name}_seconds"] = phase.seconds
         values["profile/full_step_seconds"] = step.full_seconds
         values["profile/bottleneck_seconds"] = step.bottleneck.seconds
-    names = [name for name in METRICS | PROFILE_METRICS if not name.startswith("steady_")]
-    return {name: values[name] for name in names if values.get(name) is not None}
+    metrics: Values = {}
+    for name in METRICS | PROFILE_METRICS:
+        value = values.get(name)
+        if value is not None and not name.startswith("steady_"):
+            metrics[name] = value
+    return metrics
 
 
 def _list_values(run: RunView) -> Values:
@@ -127,12 +131,12 @@ def _typical(run: RunView) -> Sequence[EpochRecord]:
 
 def _last(name: str) -> Figure:
     """Returns a function that reads a figure of the last epoch."""
-    return lambda run: getattr(run.result.epochs[-1], name) if run.result.epochs else None
+    return _of("last_epoch", name)
 
 
 def _last_metric(name: str) -> Figure:
     """Returns a function that reads a further metric of the last epoch."""
-    return lambda run: run.result.epochs[-1].metrics.get(name) if run.result.epochs else None
+    return lambda run: getattr(run.result.last_epoch, "metrics", {}).get(name)
 
 
 def _of(record: str, name: str) -> Figure:
@@ -145,8 +149,7 @@ def _step_time(fraction: float) -> Figure:
 
 
 def _best_accuracy(run: RunView) -> float | None:
-    accuracies = [record.val_accuracy for record in run.result.epochs]
-    return max((value for value in accuracies if value is not None), default=None)
+    return max(_present(run.result.epochs, "val_accuracy"), default=None)
 
 
 def _time_to_accuracy(run: RunView) -> float | None:
@@ -204,15 +207,14 @@ def _share_of_step(name: str) -> Figure:
         if check is None:
             return None
         seconds: float = getattr(check, name)
-        longest = max(worker.step_seconds for worker in check.workers)
-        return seconds / longest
+        return seconds / check.step_seconds
 
     return figure
 
 
 def _utilization(run: RunView) -> float | None:
     # More than the peak, twice: the peak is not known, so neither is the share of it.
-    peak = find_peak(run.result.peak_checks)
+    peak = run.peak
     reached = run.flops_per_second
     if not peak or not reached or reached > peak:
         return None
@@ -231,14 +233,21 @@ def _has_accuracy(run: RunView) -> bool:
 
 def _median(records: Sequence[EpochRecord], name: str) -> float | None:
     """Returns the median of a figure of epochs that may lack it."""
+    values = _present(records, name)
+    if not values:
+        return None
+    return statistics.median(values)
+
+
+def _present(records: Sequence[EpochRecord], name: str) -> list[float]:
+    """Returns a figure of the epochs that have it."""
     values = [getattr(record, name) for record in records]
-    present = [value for value in values if value is not None]
-    return statistics.median(present) if present else None
+    return [value for value in values if value is not None]
 
 
 _FIGURES: dict[str, Figure] = {
     "samples_per_second": lambda run: run.speed,
-    "steady_steps": lambda run: sum(span.num_steps for span in run.steady),
+    "steady_steps": lambda run: count_steps(run.steady),
     "steady_seconds": lambda run: run.steady_seconds,
     "first_step_seconds": lambda run: run.result.spans[0].seconds if run.result.spans else None,
     "step_time_median_seconds": _step_time(0.5),
@@ -269,7 +278,7 @@ _OPTIONAL: dict[str, Figure] = {
     "val_bits_per_byte": _last_metric("val_bits_per_byte"),
     "tokens_per_second": _tokens_per_second,
     "flops_per_second": lambda run: run.flops_per_second,
-    "peak_flops_per_second": lambda run: find_peak(run.result.peak_checks),
+    "peak_flops_per_second": lambda run: run.peak,
     "model_flops_utilization": _utilization,
     "input_samples_per_second": lambda run: run.input_rate,
     "input_headroom": lambda run: run.headroom,

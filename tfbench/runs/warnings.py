@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from tfbench.machine.facts import PeakCheck
 from tfbench.recipe.registry import is_code
 from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.runs.early_stop import reaches
@@ -22,8 +21,6 @@ MIN_HEADROOM = 1.5
 POSSIBLE_HEADROOM = 0.95
 # of an epoch's time, that making its batches would have taken, had they not been made before
 MAX_READY_SHARE = 0.02
-# of the machine's processor time: with more of it taken by others, products show no peak
-MAX_OTHER_SHARE = 0.1
 _MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a warning
 _NUM_NAMED = 5  # layers or files that are named; more make nobody wiser
 # of a run without limits
@@ -56,7 +53,6 @@ _NOT_MEANT_FOR = {
     ),
     "gpu": "it is too small for one. Use --devices cpu.",
 }
-
 _NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?")
 
 LEARNING = WarningTable()
@@ -104,7 +100,7 @@ def _no_peak(run: RunView) -> Iterator[Values]:
     reached = run.flops_per_second
     if not reached or len(checks) < 2:
         return
-    peak = find_peak(checks)
+    peak = run.peak
     if peak is None:
         share = min(check.other_share for check in checks)
         why = f"other processes used {100 * share:.0f} % of the CPU while the peak was measured"
@@ -117,16 +113,6 @@ def _no_peak(run: RunView) -> Iterator[Values]:
         yield {"why": why}
 
 
-def find_peak(checks: Sequence[PeakCheck]) -> float | None:
-    """Returns the most operations per second that devices reached.
-
-    None if that was not measured, or other processes always disturbed it.
-    """
-    if all(check.other_share > MAX_OTHER_SHARE for check in checks):
-        return None
-    return max(check.flops_per_second for check in checks)
-
-
 @LIMITS.row(
     "FLOPs not counted, because tfbench does not know the operations of {layers}.", "{action}"
 )
@@ -134,9 +120,10 @@ def _unknown_layers(run: RunView) -> Iterator[Values]:
     layers = _list_uncounted(run, are_open=False)
     if not layers:
         return
-    is_whole_network = layers[0].endswith((".train_step)", ".call)"))
     action = "Add a method forward_flops(input_shape, output_shape) to layers of your own."
-    yield {"layers": _name_some(layers), "action": "" if is_whole_network else action}
+    if layers[0].endswith((".train_step)", ".call)")):  # the whole network
+        action = ""
+    yield {"layers": _name_some(layers), "action": action}
 
 
 @LIMITS.row(
@@ -145,12 +132,16 @@ def _unknown_layers(run: RunView) -> Iterator[Values]:
 )
 def _open_layers(run: RunView) -> Iterator[Values]:
     if layers := _list_uncounted(run, are_open=True):
-        yield {"layers": _name_some([layer.replace(OPEN_LENGTH, "") for layer in layers])}
+        yield {"layers": _name_some(layers).replace(OPEN_LENGTH, "")}
 
 
 def _list_uncounted(run: RunView, *, are_open: bool) -> list[str]:
-    layers = run.result.model.uncounted_layers if run.result.model else ()
-    return [layer for layer in layers if layer.endswith(f"{OPEN_LENGTH})") == are_open]
+    model = run.result.model
+    if model is None:
+        return []
+    return [
+        layer for layer in model.uncounted_layers if layer.endswith(f"{OPEN_LENGTH})") == are_open
+    ]
 
 
 def _name_some(layers: Sequence[str]) -> str:
@@ -169,7 +160,7 @@ def _slow_worker(run: RunView) -> Iterator[Values]:
     check = run.result.exchange_check
     if check is None:
         return
-    step = max(worker.step_seconds for worker in check.workers)
+    step = check.step_seconds
     if check.waiting_seconds > _MUCH_WAITING * step:
         yield {
             "waiting": 1e3 * check.waiting_seconds,
@@ -229,8 +220,11 @@ def _whole_executions(run: RunView) -> Iterator[Values]:
     "Lower training.optimizer.learning_rate.",
 )
 def _loss_not_finite(run: RunView) -> Iterator[Values]:
-    epochs = [record for record in run.result.epochs if record.has_loss]
-    if broken := [record.epoch for record in epochs if record.loss is None]:
+    broken = []
+    for record in run.result.epochs:
+        if record.has_loss and record.loss is None:
+            broken.append(record.epoch)
+    if broken:
         yield {"epochs": f"{count(len(broken), 'epoch')} (first: {broken[0]})"}
 
 
@@ -276,10 +270,13 @@ def _outside_of_band(run: RunView) -> Iterator[Values]:
 
 def _changes_of_workload(request: RunRequest) -> list[str]:
     """Returns the changed keys, without their sections, that may change what a network learns."""
-    keys = [key for key in request.overrides if key.startswith(OF_WORKLOAD)]
-    changes = [key.partition(".")[2] for key in keys if key not in BESIDE_WORKLOAD]
+    changes = []
+    for key in request.overrides:
+        if key.startswith(OF_WORKLOAD) and key not in BESIDE_WORKLOAD:
+            changes.append(key.partition(".")[2])
     # A schedule of the learning rate is stretched over all epochs.
-    if request.recipe.training.optimizer.learning_rate_schedule and "training.epochs" in keys:
+    optimizer = request.recipe.training.optimizer
+    if optimizer.learning_rate_schedule and "training.epochs" in request.overrides:
         changes.append("epochs")
     return changes
 
@@ -289,8 +286,8 @@ def _changes_of_workload(request: RunRequest) -> list[str]:
     "Use GPUs to measure scaling.",
 )
 def _shared_cores(run: RunView) -> Iterator[Values]:
-    devices = run.result.placement.devices if run.result.placement else ()
-    if sum(device.startswith("cpu") for device in devices) > 1:
+    placement = run.result.placement
+    if placement and sum(device.startswith("cpu") for device in placement.devices) > 1:
         yield {}
 
 
@@ -302,7 +299,9 @@ def _own_code(run: RunView) -> Iterator[Values]:
         digests = [f"{file} {digest}" for file, digest in model.files.items()]
         if len(digests) > _NUM_NAMED:
             digests[_NUM_NAMED:] = [f"{len(digests) - _NUM_NAMED} more"]
-        files = f" (SHA-256: {join_words(digests)})" if digests else ""
+        files = ""
+        if digests:
+            files = f" (SHA-256: {join_words(digests)})"
         yield {"name": name, "files": files}
 
 
@@ -324,20 +323,21 @@ def _synthetic_data(run: RunView) -> Iterator[Values]:
 
 
 @NOTES.row(
-    "Limited to {limits} after the warm-up instead of {epochs}: validation was skipped, and"
-    " training is incomplete.",
-    "To train to the end, use `tfbench run` without --steps and --seconds.",
+    "Limited to {limits} after the warm-up instead of {epochs}: validation was skipped{cut}.",
+    "To {purpose}, use `tfbench run` without --steps and --seconds.",
 )
 def _limited(run: RunView) -> Iterator[Values]:
     recipe = run.result.request.recipe
-    measurement = recipe.measurement
     limits = []
-    if measurement.steps is not None:
-        limits.append(f"{measurement.steps} steps")
-    if measurement.seconds is not None:
-        limits.append(f"{measurement.seconds:g} s")
-    if limits:
-        yield {"limits": " or ".join(limits), "epochs": count(recipe.training.epochs, "epoch")}
+    if recipe.measurement.steps is not None:
+        limits.append(f"{recipe.measurement.steps} steps")
+    if recipe.measurement.seconds is not None:
+        limits.append(f"{recipe.measurement.seconds:g} s")
+    values = {"limits": " or ".join(limits), "epochs": count(recipe.training.epochs, "epoch")}
+    if limits and len(run.result.whole_epochs) >= recipe.training.epochs:
+        yield {**values, "cut": "", "purpose": "validate"}
+    elif limits:
+        yield {**values, "cut": ", and training is incomplete", "purpose": "train to the end"}
 
 
 @NOTES.row("Left out of a limited run: {names}.")
@@ -371,7 +371,9 @@ def find_early_warnings(result: RunResult) -> tuple[str, ...]:
 def find_notes(result: RunResult) -> tuple[str, ...]:
     """Returns notes, by which no figure is wrong: of devices, code and what the user asked for."""
     run = RunView(result)
-    texts = list(result.placement.notes) if result.placement else []
+    texts: list[str] = []
+    if result.placement:
+        texts += result.placement.notes
     texts += CODE.texts(run)
     if not result.request.profile:
         texts += NOTES.texts(run)

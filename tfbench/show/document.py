@@ -29,22 +29,31 @@ def to_document(value: Any, without: Collection[str] = ()) -> Any:
         without: Fields and properties to leave out; not those of what lies within.
     """
     if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
-        if not is_record(type(value)):
-            names += [
-                name for name, member in vars(type(value)).items() if isinstance(member, property)
-            ]
+        names = _list_names(type(value))
         value = {name: getattr(value, name) for name in names if name not in without}
     elif hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
         plain = {key: to_document(item) for key, item in value.items()}
-        return plain | {f"{name}_iso": format_iso(plain[name]) for name in _TIMES if name in plain}
+        for name in _TIMES:
+            if name in plain:
+                plain[f"{name}_iso"] = format_iso(plain[name])
+        return plain
     if isinstance(value, list | tuple | set | frozenset):
         return [to_document(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):  # which JSON cannot say
         return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    return value if is_plain else str(value)
+
+
+def _list_names(kind: Any) -> list[str]:
+    names = [field.name for field in dataclasses.fields(kind)]
+    if not is_record(kind):
+        for name, member in vars(kind).items():
+            if isinstance(member, property):
+                names.append(name)
+    return names
 
 
 def format_iso(seconds: object) -> str | None:

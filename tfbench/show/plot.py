@@ -56,14 +56,16 @@ class Plot:
     @property
     def alt(self) -> str:
         """What it shows, for those who cannot see it."""
-        names: list[str] = []
+        names: dict[str, None] = {}
         for panel in self.panels:
             for series in panel.series:
-                if series.points and series.name not in names:
-                    names.append(series.name)
+                if series.points:
+                    names[series.name] = None
         axes = f"{self.y_label} by {self.x_label}: {', '.join(names)}"
-        texts = (self.title.replace("\n", "; "), self.finding.rstrip("."), axes)
-        return " ".join(f"{text}." for text in texts if text)
+        texts = [self.title.replace("\n", "; "), axes]
+        if self.finding:
+            texts.insert(1, self.finding.rstrip("."))
+        return f"{'. '.join(texts)}."
 
 
 def keep_ends(items: Sequence[T], limit: int) -> list[T]:

@@ -78,41 +78,43 @@ class Table:
 
         Columns are hidden, then texts wrapped, then cells stacked.
         """
-        columns = list(self.columns)
+        columns = []
         for column in self.columns:
-            if column.rank and not any(column.cell(row) for row in self.rows):
-                columns.remove(column)
-        hidden: list[Column] = []
-        while _line_width(self._grid(columns)) > width:
-            least = max(columns, key=lambda column: column.rank)
-            if not least.rank:
-                break
-            columns.remove(least)
-            hidden.append(least)
-        for column in reversed(hidden.copy()):  # a wide one that was hidden later makes room
-            wider = [kept for kept in self.columns if kept in columns or kept is column]
-            if _line_width(self._grid(wider)) <= width:
-                columns = wider
-                hidden.remove(column)
-        lines = self._lines(columns, width)
-        notes = self._notes(columns)
+            if not column.rank or any(column.cell(row) for row in self.rows):
+                columns.append(column)
+        shown = self._choose_columns(columns, width)
+        lines = self._lines(shown, width)
+        notes = self._notes(shown)
+        hidden = [column.hidden_as or column.title for column in columns if column not in shown]
         if hidden and lines:
-            names = [
-                column.hidden_as or column.title for column in self.columns if column in hidden
-            ]
-            notes.append(f"Hidden: {', '.join(names)} (use a wider terminal or --format json)")
+            notes.append(f"Hidden: {', '.join(hidden)} (use a wider terminal or --format json)")
         if not lines:
             lines = self._stacked(width)
         for note in notes:
             lines += wrap(note, min(width, TEXT_WIDTH))
         return lines
 
+    def _choose_columns(self, columns: Sequence[Column], width: int) -> list[Column]:
+        """Returns the columns that fit, without those of the highest ranks where there are more."""
+        shown = list(columns)
+        hidden = []
+        while _line_width(self._grid(shown)) > width:
+            least = max(shown, key=lambda column: column.rank)
+            if not least.rank:
+                break
+            shown.remove(least)
+            hidden.append(least)
+        for column in reversed(hidden):  # a wide one that was hidden later makes room
+            wider = [kept for kept in columns if kept in shown or kept is column]
+            if _line_width(self._grid(wider)) <= width:
+                shown = wider
+        return shown
+
     def markdown(self) -> list[str]:
         """Returns lines of Markdown."""
         lines = []
         for row in _cells(self.columns, self.rows):
-            texts = [markdown_text(text) for text in row]
-            lines.append(f"| {' | '.join(texts)} |")
+            lines.append(f"| {' | '.join(map(markdown_text, row))} |")
         lines.insert(1, "|" + " --- |" * len(self.columns))
         for note in self._notes(self.columns):
             lines += ["", markdown_text(note)]
@@ -216,7 +218,11 @@ Facts = Iterable[tuple[str, str]]  # labels with their texts
 def facts(pairs: Facts) -> Table:
     """Returns labelled texts as a table; those without a text are left out."""
     columns = (text_column("label", "", width=10), text_column("text", ""))
-    return Table("", columns, [{"label": label, "text": text} for label, text in pairs if text])
+    rows = []
+    for label, words in pairs:
+        if words:
+            rows.append({"label": label, "text": words})
+    return Table("", columns, rows)
 
 
 def facts_section(title: str, pairs: Facts) -> Section:
@@ -303,8 +309,9 @@ def markdown(sections: Iterable[Section]) -> list[str]:
         if section.title:
             lines += ["", f"## {markdown_text(section.title)}"]
         for sentence in section.sentences:
-            is_item = sentence.startswith("- ")
-            lines += ["", markdown_text(sentence if is_item else _unmarked(sentence))]
+            if not sentence.startswith("- "):
+                sentence = _unmarked(sentence)
+            lines += ["", markdown_text(sentence)]
         for table in section.tables:
             lines += ["", *table.markdown()]
         if section.code:
@@ -320,21 +327,26 @@ def html(sections: Iterable[Section]) -> str:
 def _section_html(section: Section) -> str:
     title = escaped(section.title)
     kind = ' class="verdict"' if title == "Verdict" else ""
-    parts = [f"<section{kind}>\n"]
+    page = f"<section{kind}>\n"
     if section.is_folded:
-        parts.append(f"<details>\n<summary>{title}</summary>\n")
+        page += f"<details>\n<summary>{title}</summary>\n"
     elif title:
-        parts.append(f"<h2>{title}</h2>\n")
+        page += f"<h2>{title}</h2>\n"
     if section.sentences:
-        items = [f"<li>{escaped(_unmarked(sentence))}</li>\n" for sentence in section.sentences]
-        parts.append(f"<ul>\n{''.join(items)}</ul>\n")
-    parts += map(_picture, section.plots)
-    parts += [table.html() for table in section.tables if table.rows]
+        page += "<ul>\n"
+        for sentence in section.sentences:
+            page += f"<li>{escaped(_unmarked(sentence))}</li>\n"
+        page += "</ul>\n"
+    for plot in section.plots:
+        page += _picture(plot)
+    for table in section.tables:
+        if table.rows:
+            page += table.html()
     if section.code:
-        parts.append(f"<pre><code>{escaped(section.code)}</code></pre>\n")
+        page += f"<pre><code>{escaped(section.code)}</code></pre>\n"
     if section.is_folded:
-        parts.append("</details>\n")
-    return "".join([*parts, "</section>\n"])
+        page += "</details>\n"
+    return f"{page}</section>\n"
 
 
 def _picture(plot: Plot) -> str:
@@ -374,14 +386,12 @@ def _plain(value: Any) -> Any:
 
 
 def _html_cell(column: Column, words: str) -> str:
-    kind = ""
     if column.align == "left":
-        kind = "long"
-    else:
-        for ending, name in _CLASSES.items():
-            if words.endswith(ending):
-                kind = name
-    content = escaped(words)
-    if kind != "long":  # on a phone, a ratio breaks before its interval, and nowhere else
-        content = content.replace(", ", ",&nbsp;").replace("] ", "]&nbsp;")
+        return f'<td class="long">{escaped(words)}</td>'
+    kind = ""
+    for ending, name in _CLASSES.items():
+        if words.endswith(ending):
+            kind = name
+    # On a phone, a ratio breaks before its interval, and nowhere else.
+    content = escaped(words).replace(", ", ",&nbsp;").replace("] ", "]&nbsp;")
     return f'<td class="{kind}">{content}</td>'

@@ -3,23 +3,21 @@
 What comparisons need of it without its raw readings, and which column and machine it belongs to.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from tfbench.comparisons.equality import Settings, equal_settings, run_settings
-from tfbench.machine.energy_readings import EnergyPart
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.backend_support import COMPILER_KEY, title_of
 from tfbench.recipe.sections import CostConfig, Reference
-from tfbench.runs.energy import find_energy
 from tfbench.runs.record import RunResult, Summary
 from tfbench.schema import Timestamp, table_of
 from tfbench.sweeps.plan import AGAIN, BACKEND_KEY, BATCH_KEY, label_setup
 from tfbench.tags import SETUP_TAG, SWEEP_TAG
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,6 @@ class RunBrief:
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
     cost: Annotated[dict[str, Any], table_of(CostConfig)] = field(default_factory=dict)
-    # of the machine, that its energy is of
-    energy_parts: list[EnergyPart] = field(default_factory=list)
 
     @property
     def setup(self) -> str:
@@ -121,12 +117,13 @@ class RunBrief:
         return self.metrics.get("samples_per_second") if self.status == "FINISHED" else None
 
 
-def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> RunBrief:
+def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int = 0) -> RunBrief:
     """Reduces a run that is over to what comparisons need of it."""
     request = result.request
     recipe = request.recipe
-    energy = find_energy(result)
     tables = recipe_tables.to_tables(recipe)
+    placement = result.placement
+    placed = placement or recipe.distribution
     brief = RunBrief(
         format_version=FORMAT_VERSION,
         journal_bytes=journal_bytes,
@@ -139,8 +136,8 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         reason=result.exit.reason if result.exit else "",
         tags=dict(request.tags),
         overrides=list(request.overrides),
-        strategy=recipe.distribution.strategy,
-        devices=list(recipe.distribution.devices),
+        strategy=placed.strategy,
+        devices=list(placed.devices),
         hardware=[],
         is_synthetic=result.is_synthetic,
         metrics=dict(summary.metrics),
@@ -151,15 +148,11 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         seconds=max(0.0, result.ended_at - request.created) if result.ended_at else 0.0,
         profile=request.profile.kind if request.profile else "",
         cost=tables["cost"],
-        energy_parts=list(energy.parts) if energy and energy.metrics() else [],
     )
-    placement = result.placement
     if placement is None:
         return brief
     return replace(
         brief,
-        strategy=placement.strategy,
-        devices=list(placement.devices),
         hardware=list(placement.hardware),
         num_workers=placement.num_workers,
         num_machines=placement.num_machines,
@@ -180,13 +173,16 @@ def differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
         networks.setdefault(brief.settings.get(NETWORK_KEY), []).append(brief)
     if len(networks) < 2:
         return _differing_keys(briefs)
-    within = {key for own in networks.values() for key in _differing_keys(own)}
-    telling = {NETWORK_KEY, BATCH_KEY} | within
+    telling = {NETWORK_KEY, BATCH_KEY}
+    for own in networks.values():
+        telling.update(_differing_keys(own))
     return [key for key in _differing_keys(briefs) if key in telling]
 
 
 def _differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
-    keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
+    keys: dict[str, None] = {}
+    for brief in briefs:
+        keys |= dict.fromkeys(brief.settings)
     left_out = ["training.seed", "dataset.train_samples", BACKEND_KEY]  # a setup has its backend
     if len({brief.backend for brief in briefs}) > 1:
         left_out.append(COMPILER_KEY)  # of which each backend has its own
@@ -248,14 +244,17 @@ def name_columns(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, s
     The setups of a sweep keep their names: one that was resumed elsewhere, as in a container with a
     host name of its own, has settings of this machine and of that one.
     """
-    hosts = {brief.run_id: host_of(brief) for brief in briefs}
-    names = {brief.run_id: setup_of(brief) if is_planned else name_alone(brief) for brief in briefs}
-    if is_planned or len(set(hosts.values())) < 2:
-        return names
-    return {
-        run_id: name if machine_in(name) else f"{name} on {hosts[run_id]}"
-        for run_id, name in names.items()
-    }
+    hosts = set(map(host_of, briefs))
+    names = {}
+    for brief in briefs:
+        if is_planned:
+            name = setup_of(brief)
+        else:
+            name = name_alone(brief)
+            if len(hosts) > 1 and not machine_in(name):
+                name += f" on {host_of(brief)}"
+        names[brief.run_id] = name
+    return names
 
 
 def name_alone(brief: RunBrief) -> str:
@@ -294,18 +293,15 @@ def choose_hosts(runs: Mapping[str, Sequence[RunBrief]]) -> dict[str, str]:
 
 def _choose_host(setups: Sequence[Sequence[RunBrief]]) -> str:
     """Returns the host of most setups, then of most runs, then of the newest; "" without runs."""
-
-    def rank(host: str) -> tuple[int, int, float]:
-        num_setups = 0
-        times = []
-        for runs in setups:
-            of_setup = [run.created for run in runs if host_of(run) == host]
-            num_setups += bool(of_setup)
-            times += of_setup
-        return num_setups, len(times), max(times)
-
-    hosts = dict.fromkeys(host_of(run) for runs in setups for run in runs)
-    return max(hosts, key=rank, default="")
+    num_setups: Counter[str] = Counter()
+    times = defaultdict(list)  # at which runs were made on each host
+    for runs in setups:
+        num_setups.update(set(map(host_of, runs)))
+        for run in runs:
+            times[host_of(run)].append(run.created)
+    return max(
+        times, key=lambda host: (num_setups[host], len(times[host]), max(times[host])), default=""
+    )
 
 
 def name_setups(labels: Iterable[str], backends: Mapping[str, str] | None = None) -> dict[str, str]:

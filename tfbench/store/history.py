@@ -51,26 +51,27 @@ def list_history(
     for brief in (*ended_briefs.found, *silent_briefs.found):
         of_sweeps.setdefault(brief.tags.get(SWEEP_TAG, ""), []).append(brief)
     sweeps = {}
+    without_brief = ended_briefs.unreadable | silent_briefs.unreadable
     for sweep_id in list_sweeps(store):
-        briefs = Briefs(of_sweeps.get(sweep_id, []), ended_briefs.unreadable)
+        briefs = Briefs(of_sweeps.get(sweep_id, []), without_brief)
         sweeps[sweep_id] = _sweep(store, sweep_id, briefs, open_briefs, settings)
-    entries = [
-        HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why)
-        for run_id, why in unreadable.items()
-    ]
+    entries = []
+    for run_id, why in unreadable.items():
+        entries.append(HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why))
     entries += [*sweeps.values(), *_runs([*ended_briefs.found, *open_briefs], sweeps)]
-    if recipe is not None:
-        entries = [entry for entry in entries if entry.recipe == recipe]
-    if status is not None:
-        entries = [entry for entry in entries if entry.status == status]
-    return sorted(entries, key=lambda entry: entry.created or 0.0, reverse=True)
+    chosen = [
+        entry
+        for entry in entries
+        if recipe in (None, entry.recipe) and status in (None, entry.status)
+    ]
+    return sorted(chosen, key=lambda entry: entry.created or 0.0, reverse=True)
 
 
 def _read_open(store: Store, run_id: str) -> RunBrief:
     """Returns a run whose journal has no end, without its figures."""
     journal = store.journal_path(run_id)
     replay = read_replay(journal)
-    brief = make_brief(replay.result(), Summary(metrics={}), journal_bytes=0)
+    brief = make_brief(replay.result(), Summary(metrics={}))
     if may_be_running(journal, replay):
         return brief
     return dataclasses.replace(
@@ -96,25 +97,20 @@ def _sweep(
     plan = record.plan
     runs = find_runs(store, record, briefs)
     outcomes = collections.Counter(result.outcome for result in runs.results.values())
-    due = find_due_runs(store, record, settings, briefs).runs
-    left = {planned.number for planned in due}.difference(runs.results)
-    num_lost = len(left.intersection(runs.lost))
+    left = find_due_runs(plan, runs, settings).without(runs.results)
+    num_lost = sum(planned.number in runs.lost for planned in left)
     outcomes.pop("FINISHED", None)
     notes = [f"{number} {outcome}" for outcome, number in sorted(outcomes.items())]
     if num_lost:
         notes.append(f"{num_lost} lost")
     if len(left) > num_lost:
         notes.append(f"{len(left) - num_lost} not made")
-    statuses = set()
-    for brief in (*briefs.found, *open_briefs):
-        if brief.tags.get(SWEEP_TAG) == sweep_id:
-            statuses.add(brief.status)
-    if "RUNNING" in statuses:
-        status = "RUNNING"
-    elif left:
+    status = "FAILED" if notes else "FINISHED"
+    if left:
         status = "INCOMPLETE"
-    else:
-        status = "FAILED" if notes else "FINISHED"
+    for brief in (*briefs.found, *open_briefs):
+        if brief.tags.get(SWEEP_TAG) == sweep_id and brief.status == "RUNNING":
+            status = "RUNNING"
     return HistoryEntry(
         kind="scaling" if plan.scaling_modes else "sweep",
         id=sweep_id,

@@ -81,7 +81,7 @@ def _read_brief(journal_path: Path) -> RunBrief | None:
     summary = summarize_stored(result, journal_path)
     with contextlib.suppress(OSError):  # a store that can only be read is slower to read
         return write_brief(result, summary, journal_path)
-    return make_brief(result, summary, journal_bytes=0)
+    return make_brief(result, summary)
 
 
 def summarize_stored(result: RunResult, journal_path: Path) -> Summary:
@@ -92,7 +92,7 @@ def summarize_stored(result: RunResult, journal_path: Path) -> Summary:
     """
     try:
         summary = summarize_run(result)
-        make_brief(result, summary, journal_bytes=0)
+        make_brief(result, summary)
     except Exception as error:
         raise damaged(journal_path, f"its figures cannot be made: {describe(error)}") from error
     return summary

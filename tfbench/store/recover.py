@@ -122,21 +122,17 @@ def _recover_one(
         if is_running(path):
             return RecoveredRun(run_id, "left", "it is still running")
         # Of a run whose end was read before, the journal is read by MLflow's process alone.
-        if brief := find_brief(path):
-            status = brief.status
-            reason = brief.reason
-        else:
+        end: RunBrief | RunExit | None = find_brief(path)
+        if end is None:
             replay = read_replay(path)
             if may_be_running(path, replay):
                 return RecoveredRun(run_id, "left", _ELSEWHERE)
             if "rejected" in replay.kinds or replay.kinds.isdisjoint(_RESULTS):
                 return _discard(store, run_id)
             end = replay.result().exit or _write_end(path, replay)
-            status = end.status
-            reason = end.reason
-        if was_untried(status, reason):
+        if was_untried(end.status, end.reason):
             return None
-        message = _describe_end(status, reason)
+        message = f"{end.status}: {end.reason}" if end.reason else end.status
         state = state or store.default_state
         tracked = open_tracker(state.tracking_uri, state.experiment).project(run_id)
         return RecoveredRun(run_id, "recovered", message, tracked)
@@ -151,10 +147,6 @@ def _recover_one(
 def _discard(store: Store, run_id: str) -> RecoveredRun:
     store.discard(run_id)
     return RecoveredRun(run_id, "discarded", "it ended before anything was measured")
-
-
-def _describe_end(status: str, reason: str) -> str:
-    return f"{status}: {reason}" if reason else status
 
 
 def _has_a_line(path: Path) -> bool:

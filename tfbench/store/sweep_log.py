@@ -120,11 +120,10 @@ def parse_record(data: bytes) -> SweepRecord:
     record = build(_Record, read_json(data), "")
     plan = read_plan(record.plan)
     num_planned = len(list_planned_runs(plan))
-    numbers = [run.number for run in record.started]
-    numbers += [result.number for result in record.results]
-    for number in numbers:
-        if not 0 <= number < num_planned:
-            raise ValueError(f"run {number} is not planned")
+    runs: tuple[StartedRun | PlannedRunResult, ...] = (*record.started, *record.results)
+    for run in runs:
+        if not 0 <= run.number < num_planned:
+            raise ValueError(f"run {run.number} is not planned")
     started = list(record.started)
     earlier = []
     for result in record.results:

@@ -22,7 +22,11 @@ from tfbench.sweeps.plan import (
 )
 from tfbench.wording import join_words, shorten
 
-_RANGE = re.compile(r"(\d{1,9})\s*\.\.\s*(\d{1,9})")
+_RANGE = re.compile(r"([0-9]{1,9})\s*\.\.\s*([0-9]{1,9})")
+# STRATEGY DEVICES KEY=VALUE... @MACHINE
+_SETUP = re.compile(
+    r"((?!@)[^\s=]+)(?:\s+((?!@)[^\s=]+))?((?:\s+(?!@)[^\s=]*=\S*)*)(?:\s+@([^\s=]+))?"
+)
 
 
 class Rounds(NamedTuple):
@@ -54,7 +58,6 @@ def check_rounds(fewest: int, most: int, origin: str) -> Rounds:
         RecipeError: They do not.
     """
     rounds = Rounds(fewest, most)
-    received = str(fewest) if rounds.are_fixed else f"{fewest}..{most}"
     problem = ""
     if not 1 <= fewest <= MOST_ROUNDS or most > MOST_ROUNDS:
         problem = f"must be from 1 to {MOST_ROUNDS}"
@@ -63,6 +66,7 @@ def check_rounds(fewest: int, most: int, origin: str) -> Rounds:
     elif fewest == 1 < most:
         problem = "LOW must be 2 or more, since one round shows no scatter"
     if problem:
+        received = str(fewest) if rounds.are_fixed else f"{fewest}..{most}"
         raise RecipeError(f"{origin}: {problem}. Received: {received}.")
     return rounds
 
@@ -73,14 +77,14 @@ def parse_rounds(text: str) -> Rounds:
     Raises:
         RecipeError: It is neither.
     """
-    parts = _RANGE.fullmatch(text.strip())
-    numbers = parts.groups() if parts else (text.strip(), text.strip())
-    if not all(re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
+    numbers = re.fullmatch(rf"{_RANGE.pattern}|([0-9]{{1,9}})", text.strip())
+    if not numbers:
         raise RecipeError(
             "--repeats: must be a number, such as 5, or LOW..HIGH, such as 3..20. Received:"
             f" {shorten(text)}."
         )
-    return check_rounds(int(numbers[0]), int(numbers[1]), "--repeats")
+    low, high, fixed = numbers.groups()
+    return check_rounds(int(fixed or low), int(fixed or high), "--repeats")
 
 
 def parse_setup(text: str) -> Setup:
@@ -92,23 +96,18 @@ def parse_setup(text: str) -> Setup:
         RecipeError: There are more than two words before those with "=", or none, or a value cannot
             be read.
     """
-    parts = text.split()
-    machine = ""
-    if parts and re.fullmatch(r"@[^=]+", parts[-1]):
-        machine = parts.pop()[1:]
-    words = [part for part in parts if "=" not in part]
-    names_machine = any(part.startswith("@") for part in parts)
-    if len(words) not in (1, 2) or parts[: len(words)] != words or names_machine:
+    parts = _SETUP.fullmatch(text.strip())
+    if not parts:
         raise RecipeError(
             f'--setup "{shorten(text)}": must be STRATEGY DEVICES KEY=VALUE... @MACHINE, for'
             ' example "mirrored cpu:0,cpu:1", "default cpu:0 backend=jax" or "default gpu:0'
             ' @a100".'
         )
-    devices = words[1].split(",") if len(words) == 2 else []
-    values = dict(_read_setup_value(part, text) for part in parts[len(words) :])
+    strategy, devices, assignments, machine = parts.groups(default="")
+    values = dict(_read_setup_value(part, text) for part in assignments.split())
     plain = {
-        "strategy": words[0],
-        "devices": tuple(filter(None, devices)),
+        "strategy": strategy,
+        "devices": tuple(filter(None, devices.split(","))),
         "values": tuple(values.items()),
         "machine": machine,
     }
@@ -147,7 +146,7 @@ def are_alike_numbers(value: Any) -> bool:
     return len(items) == 1 and all(type(item) is int for item in items)
 
 
-def parse_variation(text: str, recipe: Recipe | None = None, step: int = 1) -> Variation:
+def parse_variation(text: str, recipe: Recipe, step: int) -> Variation:
     """Reads a variation such as "training.global_batch_size=32,128".
 
     Other forms are "model.hidden_units=[[100],[1000,1000]]" and "model.units=16..64".
@@ -166,33 +165,28 @@ def parse_variation(text: str, recipe: Recipe | None = None, step: int = 1) -> V
             f"--vary {shorten(text)}: must be KEY=VALUE,VALUE,..., for example"
             " training.global_batch_size=32,128."
         )
+    origin = f"--vary {shorten(text)}"
     if ends := _RANGE.fullmatch(values):
-        listed = _read_range(text, key, ends, recipe, step)
+        try:
+            listed = spread_values(int(ends[1]), int(ends[2]), step)
+        except ValueError as error:
+            raise RecipeError(f"{origin}: {error}") from error
     else:
-        listed = _as_items(_read_values(values), key, recipe)
-    return make_variation(key, listed, origin=f"--vary {shorten(text)}")
+        listed = _read_values(values)
+    return make_variation(key, _as_items(listed, key, recipe), origin=origin)
 
 
-def _read_range(
-    text: str, key: str, ends: re.Match[str], recipe: Recipe | None, step: int
-) -> list[Any]:
-    try:
-        values = spread_values(int(ends[1]), int(ends[2]), step)
-    except ValueError as error:
-        raise RecipeError(f"--vary {shorten(text)}: {error}") from error
-    return _as_items(values, key, recipe)
-
-
-def _as_items(values: Sequence[Any], key: str, recipe: Recipe | None) -> list[Any]:
+def _as_items(values: list[Any], key: str, recipe: Recipe) -> list[Any]:
     """Returns values for a key; where the recipe has a list there, a number is all of its items."""
-    default: Any = tables.to_tables(recipe) if recipe else None
+    default: Any = tables.to_tables(recipe)
     for part in key.split("."):
         default = default.get(part) if isinstance(default, dict) else None
     if not isinstance(default, list | tuple):
-        return list(values)
-    return [
-        value if isinstance(value, list | tuple) else [value] * len(default) for value in values
-    ]
+        return values
+    items = []
+    for value in values:
+        items.append(value if isinstance(value, list | tuple) else [value] * len(default))
+    return items
 
 
 def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation:
@@ -252,9 +246,9 @@ def parse_replicas(text: str) -> tuple[int, ...]:
     Raises:
         RecipeError: These are no numbers of replicas, or none above one.
     """
-    parts = [part.strip() for part in text.split(",")]
-    counts = {int(part) for part in parts if re.fullmatch(r"[1-9]\d{0,3}", part)}
-    if len(counts) < len(set(parts)) or counts == {1}:
+    parts = {part.strip() for part in text.split(",")}
+    counts = {int(part) for part in parts if re.fullmatch("[1-9][0-9]{0,3}", part)}
+    if len(counts) < len(parts) or counts == {1}:
         raise RecipeError(
             f"--replicas: must be numbers such as 1,2,4, one of them above 1. Received: {text}."
         )

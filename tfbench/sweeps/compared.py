@@ -1,29 +1,28 @@
 """Compares the runs of a sweep, or any runs of a store; the records that callers get."""
 
 import dataclasses
-import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tfbench.comparisons.comparison import Comparison, Row, compare
+from tfbench.comparisons.comparison import Comparison, compare
 from tfbench.comparisons.comparison_text import (
     comparison_document,
     comparison_rows,
     comparison_table,
 )
 from tfbench.comparisons.crossover import Crossover, find_crossover, value_of
+from tfbench.comparisons.entries import Row
 from tfbench.comparisons.equality import BETWEEN_MACHINES
 from tfbench.comparisons.failures import LOST, UNKNOWN, Failure, MissingRuns
 from tfbench.comparisons.looks import ONE_LOOK, Looks
 from tfbench.comparisons.user_settings import NO_SETTINGS, UserSettings
 from tfbench.comparisons.verdict import find_verdict
-from tfbench.runs.status import read_outcome
+from tfbench.runs.status import was_untried
 from tfbench.show.document import document
 from tfbench.show.table import Section, html
-from tfbench.store.brief import RunBrief
-from tfbench.store.index import Briefs, read_briefs
+from tfbench.store.index import read_briefs
 from tfbench.store.store import Store
 from tfbench.sweeps.plan import (
     PlannedRun,
@@ -33,8 +32,8 @@ from tfbench.sweeps.plan import (
     list_configurations,
     list_planned_runs,
 )
-from tfbench.sweeps.results import SweepRuns, find_runs, read_sweep_briefs
-from tfbench.sweeps.sweep_text import crossover_sentences
+from tfbench.sweeps.results import SweepRuns, find_runs
+from tfbench.sweeps.sweep_text import crossover_document, crossover_sentences
 from tfbench.wording import count
 
 
@@ -69,7 +68,15 @@ class ComparedRuns:
 
     def document(self) -> dict[str, Any]:
         """Returns it as `--format json` prints it."""
-        return document(comparison_document(self.comparison, self.verdict))
+        plain = comparison_document(self.comparison, self.verdict)
+        crossover = self.crossover
+        if crossover and self.plan:
+            missing = self.comparison.missing
+            is_complete = not (missing and missing.num_missing)
+            plain["crossover"] = crossover_document(crossover, self.plan, is_complete=is_complete)
+        else:
+            plain["crossover"] = None
+        return document(plain)
 
     def __repr__(self) -> str:
         recipes = ", ".join(self.comparison.recipes)
@@ -142,59 +149,50 @@ def compare_sweep(
         settings: Of the user, by which it is judged, and which runs it needs.
     """
     plan = record.plan
-    all_briefs = read_sweep_briefs(store, record)
-    runs = find_runs(store, record, all_briefs)
-    briefs = _list_finished(all_briefs, runs)
-    lost_ids = {run.run_id for run in record.started if run.number in runs.lost}
-    unreadable = {}
-    for run_id, why in all_briefs.unreadable.items():
-        if run_id in lost_ids:
-            unreadable[run_id] = why
-    compare_briefs = functools.partial(_compare_briefs, plan, briefs, baseline, settings)
-    due = list_first_runs(plan).runs
-    comparison = compare_briefs(_find_failures(plan, runs, due))
+    runs = find_runs(store, record)
+    due = list_first_runs(plan)
+    comparison = _compare(plan, runs, due.runs, baseline, settings)
     if plan.first_rounds is not None:
-        due = list_due_runs(plan, comparison).runs
-        comparison = compare_briefs(_find_failures(plan, runs, due))
-    num_missing = sum(planned.number not in runs.results for planned in due)
+        due = list_due_runs(plan, comparison)
+        comparison = _compare(plan, runs, due.runs, baseline, settings)
+    left = due.without(runs.results)
     missing = MissingRuns(
         command=store.command(*plan.resume_words),
-        num_planned=len(due),
-        num_missing=num_missing,
-        num_lost=sum(planned.number in runs.lost for planned in due),
+        num_planned=len(due.runs),
+        num_missing=len(left),
+        num_lost=sum(planned.number in runs.lost for planned in left),
     )
-    return dataclasses.replace(comparison, unreadable=unreadable, missing=missing)
+    return dataclasses.replace(comparison, unreadable=runs.unreadable, missing=missing)
 
 
-def _list_finished(all_briefs: Briefs, runs: SweepRuns) -> list[RunBrief]:
-    """Returns the runs of a sweep that are compared, oldest first."""
-    finished = {result.run_id for result in runs.results.values() if result.outcome == "FINISHED"}
-    briefs = [brief for brief in all_briefs.found if brief.run_id in finished]
-    return sorted(briefs, key=lambda brief: brief.created)
-
-
-def _compare_briefs(
+def _compare(
     plan: SweepPlan,
-    briefs: Sequence[RunBrief],
+    runs: SweepRuns,
+    due: Iterable[PlannedRun],
     baseline: str | None,
     settings: UserSettings,
-    failures: Iterable[Failure] = (),
 ) -> Comparison:
+    """Sets the runs that finished side by side, and says why others that are due have no speed."""
+    finished = []
+    for result in runs.results.values():
+        if result.outcome == "FINISHED" and result.run_id in runs.briefs:
+            finished.append(runs.briefs[result.run_id])
+    finished.sort(key=lambda brief: brief.created)
     keys = [variation.key for variation in plan.variations]
     configurations = list_configurations(plan)
     if plan.refinement:  # values that were added come in their places
         configurations.sort(key=lambda configuration: value_of(configuration[keys[0]]))
-    comparison = compare(
-        briefs,
+    return compare(
+        finished,
         keys=keys,
         configurations=configurations,
         setups=[setup.label for setup in plan.setups],
         baseline=baseline,
-        failures=failures,
+        failures=_find_failures(plan, runs, due),
         compared=list_compared(plan),
         looks=_find_looks(plan),
+        settings=settings,
     )
-    return comparison.with_settings(settings)
 
 
 _Cell = tuple[str, str]  # configuration and setup
@@ -209,29 +207,24 @@ class DueRuns(NamedTuple):
     runs: list[PlannedRun]
     num_most: int
 
+    def without(self, results: Container[int]) -> list[PlannedRun]:
+        """Returns the runs that have no result yet, by their numbers in the plan."""
+        return [planned for planned in self.runs if planned.number not in results]
+
 
 def find_due_runs(
-    store: Store,
-    record: SweepRecord,
-    settings: UserSettings = NO_SETTINGS,
-    all_briefs: Briefs | None = None,
+    plan: SweepPlan, runs: SweepRuns, settings: UserSettings = NO_SETTINGS
 ) -> DueRuns:
     """Returns the runs that a sweep needs by what it shows so far.
 
     Args:
-        store: Where its runs are.
-        record: Of the sweep.
+        plan: Of the sweep.
+        runs: What came of its runs.
         settings: Of the user, by which it is judged.
-        all_briefs: As of `read_sweep_briefs`, if they were read already.
     """
-    plan = record.plan
     if plan.first_rounds is None:
         return list_first_runs(plan)
-    all_briefs = all_briefs or read_sweep_briefs(store, record)
-    runs = find_runs(store, record, all_briefs)
-    return list_due_runs(
-        plan, _compare_briefs(plan, _list_finished(all_briefs, runs), None, settings)
-    )
+    return list_due_runs(plan, _compare(plan, runs, (), None, settings))
 
 
 def list_first_runs(plan: SweepPlan) -> DueRuns:
@@ -243,15 +236,17 @@ def list_first_runs(plan: SweepPlan) -> DueRuns:
 
 
 def list_due_runs(plan: SweepPlan, comparison: Comparison) -> DueRuns:
-    """Returns the runs that decide a sweep which adds rounds.
+    """Returns the runs that decide a sweep.
 
     A setup of a configuration needs as many rounds as the next look at any of its pairs, and none
-    after all of them are decided, or cannot be.
+    after all of them are decided, or cannot be. Of a sweep that adds none, these are all.
 
     Args:
         plan: Of the sweep.
         comparison: Of its runs so far.
     """
+    if plan.first_rounds is None:
+        return list_first_runs(plan)
     rounds: dict[_Cell, int] = {}
     open_cells = set[_Cell]()
     for row in comparison.rows:
@@ -334,6 +329,7 @@ def compare_stored(
     recipe: str | None = None,
     baseline: str | None = None,
     allows_unequal: bool = False,
+    settings: UserSettings = NO_SETTINGS,
 ) -> Comparison:
     """Sets runs of a store side by side, but for profiles and what still runs.
 
@@ -343,18 +339,19 @@ def compare_stored(
         recipe: Runs of others are left out.
         baseline: The setup that others are compared with; None: the first.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
+        settings: The user's.
     """
     stored, unreadable = read_briefs(store, store.run_ids() if run_ids is None else run_ids)
     if run_ids is None:
         stored.sort(key=lambda brief: brief.created)
     briefs = []
     for brief in stored:
-        outcome, _ = read_outcome(brief.status, brief.reason)
-        if not brief.profile and outcome not in ("REJECTED", "SKIPPED"):
+        is_chosen = recipe in (None, brief.recipe)
+        if is_chosen and not (brief.profile or was_untried(brief.status, brief.reason)):
             briefs.append(brief)
-    if recipe is not None:
-        briefs = [brief for brief in briefs if brief.recipe == recipe]
-    comparison = compare(briefs, baseline=baseline, allows_unequal=allows_unequal)
+    comparison = compare(
+        briefs, baseline=baseline, allows_unequal=allows_unequal, settings=settings
+    )
     return dataclasses.replace(comparison, unreadable=unreadable)
 
 

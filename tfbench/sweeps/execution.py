@@ -49,7 +49,14 @@ from tfbench.sweeps.plan import (
     list_planned_runs,
 )
 from tfbench.sweeps.planning import check_configurations, require_backends
-from tfbench.sweeps.results import find_runs, keep_untried, planned_request, reopened
+from tfbench.sweeps.results import (
+    NO_RUNS,
+    SweepRuns,
+    find_runs,
+    keep_untried,
+    planned_request,
+    reopened,
+)
 from tfbench.sweeps.tasks import Task, reusable_results
 from tfbench.wording import shorten
 
@@ -60,13 +67,13 @@ class Planned(NamedTuple):
     plan: SweepPlan
     log: AbstractContextManager[SweepLog]  # its record, to be opened
     due: DueRuns
-    results: dict[int, PlannedRunResult]  # of the runs that were made before, by number in the plan
+    runs: SweepRuns  # what came of those that were made before
     before: TrackingState | None = None  # where these are tracked
 
 
 def new_sweep(store: Store, plan: SweepPlan) -> Planned:
     """Returns a sweep of which nothing was made yet."""
-    return Planned(plan, new_log(store, plan), list_first_runs(plan), {})
+    return Planned(plan, new_log(store, plan), list_first_runs(plan), NO_RUNS)
 
 
 def reopen_sweep(
@@ -87,13 +94,15 @@ def reopen_sweep(
     """
     sweep_id = find_sweep(store, token)
     record = read_sweep(store, sweep_id)
-    require_allowed_again(record.plan, allows_code=allows_code)
-    check_configurations(record.plan)
+    plan = record.plan
+    require_allowed_again(plan, allows_code=allows_code)
+    check_configurations(plan)
+    runs = find_runs(store, record)
     return Planned(
-        record.plan,
+        plan,
         reopened(store, sweep_id),
-        find_due_runs(store, record, settings),
-        find_runs(store, record).results,
+        find_due_runs(plan, runs, settings),
+        runs,
         find_tracking(store, sweep_id),
     )
 
@@ -183,30 +192,14 @@ def run_sweep(
     Raises:
         DatasetError: There is no data for the first run, so that none would have any.
     """
-    plan = log.plan
-    store = maker.store
-    due = find_due_runs(store, log.record, maker.settings)
-    if task_runs is not None:
-        due = DueRuns([*task_runs], len(task_runs))
-    results = reusable_results(plan, find_runs(store, log.record).results, store, due.runs)
-    sweep = _SweepSeries(
-        log,
-        maker,
-        observer,
-        time.monotonic(),
-        task_runs is not None,
-        due,
-        results,
-        is_resumed=bool(results or log.record.started),
-        current=due.runs[0],
-    )
+    sweep = _SweepSeries(log, maker, observer, task_runs)
     try:
         series = make_runs(sweep.next_run, sweep.make, report=sweep.report, ends_all=sweep.ends_all)
     finally:
         observer.close()
         maker.forker.close()
     if task_runs is None:  # what a stop left undecided in the middle of a round
-        sweep.due = find_due_runs(store, log.record, maker.settings)
+        sweep.due = find_due_runs(log.plan, find_runs(maker.store, log.record), maker.settings)
     return SweepEnd(
         num_planned=len(sweep.due.runs),
         num_left=len(sweep.list_left()),
@@ -215,23 +208,37 @@ def run_sweep(
     )
 
 
-@dataclasses.dataclass
 class _SweepSeries:
-    """The series of a sweep's runs: which comes next, and what came of those that are over."""
+    """The series of a sweep's runs: which comes next, and what came of those that are over.
 
-    log: SweepLog
-    maker: RunMaker
-    observer: Observer
-    start: float  # on the monotonic clock
-    is_task: bool  # whether it makes the runs of one task only
-    due: DueRuns
-    results: dict[int, PlannedRunResult]  # of the runs that need not be made
-    is_resumed: bool
-    current: PlannedRun  # the run under way
+    Its arguments are those of `run_sweep`.
+    """
+
+    def __init__(
+        self,
+        log: SweepLog,
+        maker: RunMaker,
+        observer: Observer,
+        task_runs: Sequence[PlannedRun] | None,
+    ) -> None:
+        self.log = log
+        self.maker = maker
+        self.observer = observer
+        self.is_task = task_runs is not None
+        runs = find_runs(maker.store, log.record)
+        if task_runs is None:
+            self.due = find_due_runs(log.plan, runs, maker.settings)
+        else:
+            self.due = DueRuns([*task_runs], len(task_runs))
+        # Of runs that need not be made.
+        self.results = reusable_results(log.plan, runs, self.due.runs)
+        self.is_resumed = bool(self.results or log.record.started)
+        self.current = self.due.runs[0]  # the run under way
+        self.start = time.monotonic()
 
     def list_left(self) -> list[PlannedRun]:
         """Returns the runs that are due and have no result."""
-        return [planned for planned in self.due.runs if planned.number not in self.results]
+        return self.due.without(self.results)
 
     def next_run(self, done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
         """Returns the request for the next run; None: none is left, or there is no time for it.
@@ -279,7 +286,7 @@ class _SweepSeries:
         elif run.is_finished or not made.was_interrupted:
             status = made.result.status
             outcome = "FAILED" if status == "RUNNING" else status
-            self._end(outcome, made.reason, made.run_id, run.seconds, made.summary)
+            self._end(made.run_id, outcome, made.reason, run.seconds, made.summary)
 
     def ends_all(self, error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
         """Says whether an error ends the sweep.
@@ -297,24 +304,16 @@ class _SweepSeries:
         self, request: RunRequest, outcome: Outcome, reason: str, seconds: float = 0.0
     ) -> None:
         keep_untried(self.maker.store, request, outcome, reason)
-        self._end(outcome, reason, request.run_id, seconds)
+        self._end(request.run_id, outcome, reason, seconds, None)
 
     def _end(
-        self,
-        outcome: Outcome,
-        reason: str,
-        run_id: str,
-        seconds: float,
-        summary: Summary | None = None,
+        self, run_id: str, outcome: Outcome, reason: str, seconds: float, summary: Summary | None
     ) -> None:
+        number = self.current.number
         result = PlannedRunResult(
-            number=self.current.number,
-            outcome=outcome,
-            run_id=run_id,
-            reason=reason,
-            seconds=seconds,
+            number=number, outcome=outcome, run_id=run_id, reason=reason, seconds=seconds
         )
-        self.results[result.number] = result
+        self.results[number] = result
         self.observer.end(self.current, result, summary)
 
     def _progress(self) -> SweepProgress:
@@ -367,13 +366,12 @@ class _SweepSeries:
 
         Rounds are added where setups are undecided, and then values.
         """
-        plan = self.log.plan
         if self.is_task:
             return self.list_left()
-        settings = self.maker.settings
-        comparison = compare_sweep(self.maker.store, self.log.record, settings=settings)
-        if plan.first_rounds:
-            self.due = list_due_runs(plan, comparison)
+        plan = self.log.plan
+        maker = self.maker
+        comparison = compare_sweep(maker.store, self.log.record, settings=maker.settings)
+        self.due = list_due_runs(plan, comparison)
         if not self.list_left() and plan.refinement:
             self._refine(plan.refinement, comparison)
         self.observer.compare(comparison, self._progress())
@@ -392,6 +390,4 @@ class _SweepSeries:
         if new_values:
             self.log.extend(add_values(plan, new_values))
             self.observer.extend(self.log.plan)
-            self.due = list_first_runs(self.log.plan)
-            if plan.first_rounds:
-                self.due = list_due_runs(self.log.plan, comparison)
+            self.due = list_due_runs(self.log.plan, comparison)

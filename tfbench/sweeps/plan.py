@@ -154,7 +154,7 @@ class SweepPlan:
     @property
     def fewest_rounds(self) -> int:
         """Rounds that are made in any case."""
-        return self.num_rounds if self.first_rounds is None else self.first_rounds
+        return self.first_rounds or self.num_rounds
 
     @property
     def resume_words(self) -> tuple[str, ...]:
@@ -218,17 +218,18 @@ def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
     others, one after the other, so that no run changes its number.
     """
     planned_runs: list[PlannedRun] = []
-    levels = _find_levels(plan)
-    for level in sorted(set(levels)):
-        configurations = [number for number, other in enumerate(levels) if other == level]
-        for round_number in range(1, plan.num_rounds + 1):
-            for configuration in configurations:
-                setups = list(range(len(plan.setups)))
-                if (round_number + configuration) % 2 == 0:
-                    setups.reverse()
-                for setup in setups:
-                    number = len(planned_runs)
-                    planned_runs.append(PlannedRun(number, configuration, setup, round_number))
+    levels: dict[int, list[int]] = {}
+    for configuration, level in enumerate(_find_levels(plan)):
+        levels.setdefault(level, []).append(configuration)
+    rounds = range(1, plan.num_rounds + 1)
+    for level in sorted(levels):
+        for round_number, configuration in itertools.product(rounds, levels[level]):
+            setups = list(range(len(plan.setups)))
+            if (round_number + configuration) % 2 == 0:
+                setups.reverse()
+            for setup in setups:
+                number = len(planned_runs)
+                planned_runs.append(PlannedRun(number, configuration, setup, round_number))
     return planned_runs
 
 
@@ -250,10 +251,7 @@ def _find_levels(plan: SweepPlan) -> list[int]:
 
 
 def add_values(plan: SweepPlan, values: Sequence[int]) -> SweepPlan:
-    """Returns the plan of a sweep of one key with more values.
-
-    Where the key is a list, each sets all of its items.
-    """
+    """Returns the plan of a sweep of one key with more values; in a list, each sets all items."""
     (variation,) = plan.variations
     first = variation.values[0]
     added: list[Any] = list(values)

@@ -17,6 +17,7 @@ from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import require_code_allowed
 from tfbench.runs.launch import require_data_dir
 from tfbench.runs.record import RunRequest
+from tfbench.runs.stored_run import NO_LIMITS, RunLimits
 from tfbench.sweeps.arguments import (
     Rounds,
     are_alike_numbers,
@@ -47,7 +48,6 @@ def plan_sweep(
     setups: Sequence[Setup],
     variations: Sequence[Variation],
     *,
-    aa: bool = False,
     refine: int = 0,
     step: int = 1,
     **options: Any,
@@ -60,7 +60,6 @@ def plan_sweep(
             are not the defaults, otherwise what there is to compare on this machine, without what
             cannot be in all configurations.
         variations: What is varied; none: what the recipe's [sweep] varies.
-        aa: Whether one setup, by default the baseline, is run against itself.
         refine: How many values are added at most where the faster setup changes; 0: none.
         step: What these are multiples of.
         options: As of `new_plan`.
@@ -74,19 +73,13 @@ def plan_sweep(
         make_variation(key, listed, origin=f"{recipe.name}: sweep")
         for key, listed in recipe.sweep.items()
     ]
-    if aa and (refine or len(setups) > 1):
-        raise RecipeError(
-            "--aa runs one setup against itself: give one --setup, and leave --refine out."
-        )
     if refine:
         if len(variations) != 1 or not all(map(are_alike_numbers, variations[0].values)):
-            raise RecipeError("--refine needs one --vary of whole numbers, KEY=LOW..HIGH.")
+            raise RecipeError("a crossover needs one --vary of whole numbers, KEY=LOW..HIGH.")
         options["refinement"] = Refinement(
             num_first=len(variations[0].values), most=refine, step=step
         )
     setups = setups or choose_setups(request, variations)
-    if aa:
-        setups = [setups[0], dataclasses.replace(setups[0], again=True)]
     plan = new_plan(request, setups, variations=variations, **options)
     check_configurations(plan)
     return plan
@@ -98,30 +91,37 @@ def new_plan(
     *,
     variations: Sequence[Variation] = (),
     rounds: Rounds,
+    limits: RunLimits = NO_LIMITS,
     **fields: Any,
 ) -> SweepPlan:
     """Plans the runs of a recipe under several setups.
 
     Args:
         request: What a run of the recipe would be; the sweep gets its id.
-        setups: Each is taken once; the first is the baseline. None sets what is varied. In the plan
-            each says its backend, unless that and the recipe's are TensorFlow: others may stand
-            beside it later.
+        setups: The first is the baseline. One that is named twice is compared with itself (A/A
+            test). None sets what is varied. In the plan each says its backend, unless that and the
+            recipe's are TensorFlow: others may stand beside it later.
         variations: What is varied.
         rounds: How many there are.
-        fields: Others of the plan: its limits, time budget, batch size of a replica, refinement.
+        limits: Of each run.
+        fields: Others of the plan: its time budget, batch size of a replica, refinement.
 
     Raises:
         RecipeError: A setup sets what is varied.
     """
     varied = {variation.key for variation in variations}
+    planned_setups: list[Setup] = []
     for setup in setups:
         if both := varied.intersection(dict(setup.values)):
             raise RecipeError(
                 f"{shorten(setup.label)}: {', '.join(sorted(both))} is varied already. Set it in"
                 " one place."
             )
-    planned_setups = tuple(dict.fromkeys(_name_backend(setup, request.recipe) for setup in setups))
+        planned = _name_backend(setup, request.recipe)
+        if planned in planned_setups:
+            planned = dataclasses.replace(planned, again=True)
+        if planned not in planned_setups:
+            planned_setups.append(planned)
     if len(planned_setups) == 1:  # nothing is compared that more rounds could decide
         rounds = Rounds(rounds.fewest, rounds.fewest)
     return SweepPlan(
@@ -131,11 +131,13 @@ def new_plan(
         tables=tables.to_tables(request.recipe),
         overrides=request.overrides,
         variations=tuple(variations),
-        setups=planned_setups,
+        setups=tuple(planned_setups),
         num_rounds=rounds.most,
         first_rounds=None if rounds.are_fixed else rounds.fewest,
         data_dir=request.data_dir,
         allows_code=request.allows_code,
+        run_timeout_seconds=limits.timeout_seconds,
+        memory_limit_bytes=limits.memory_bytes,
         argv=request.argv,
         **fields,
     )
@@ -167,7 +169,7 @@ def choose_setups(request: RunRequest, variations: Sequence[Variation]) -> list[
     backend = request.recipe.training.backend
     setups = []
     left_out = []
-    for setup in machine_setups(count_gpus(backend), backend):
+    for setup in _machine_setups(count_gpus(backend), backend):
         try:
             check_configurations(
                 new_plan(request, [setup], rounds=Rounds(1, 1), variations=variations)
@@ -182,7 +184,7 @@ def choose_setups(request: RunRequest, variations: Sequence[Variation]) -> list[
     return setups
 
 
-def machine_setups(num_gpus: int, backend: BackendName = "tensorflow") -> tuple[Setup, ...]:
+def _machine_setups(num_gpus: int, backend: BackendName) -> tuple[Setup, ...]:
     """Returns what there is to compare on a machine: its processor, a GPU, and all of several.
 
     Without a GPU it is the processor with two logical devices of it, which shows what a strategy
@@ -220,22 +222,20 @@ def read_variations(
     Raises:
         RecipeError: A text has no values, or its key cannot be varied or is named twice.
     """
-    steps = []
+    variations: dict[str, Variation] = {}
+    multiple = step or 1
     for text in texts:
         is_batch = text.partition("=")[0].strip() == BATCH_KEY
+        multiple = step or 1
         if step is None and is_batch and (refines or is_range(text)):
-            steps.append(find_step(setups, request.recipe.training.backend))
-        else:
-            steps.append(step or 1)
-    variations = [
-        parse_variation(text, request.recipe, multiple)
-        for text, multiple in zip(texts, steps, strict=True)
-    ]
-    keys = [variation.key for variation in variations]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise RecipeError(f"{shorten(key)}: is varied twice. Give all of its values once.")
-    return variations, steps[0] if steps else 1
+            multiple = find_step(setups, request.recipe.training.backend)
+        variation = parse_variation(text, request.recipe, multiple)
+        if variation.key in variations:
+            raise RecipeError(
+                f"{shorten(variation.key)}: is varied twice. Give all of its values once."
+            )
+        variations[variation.key] = variation
+    return list(variations.values()), multiple
 
 
 def find_step(setups: Iterable[Setup], backend: BackendName) -> int:
@@ -260,15 +260,13 @@ def check_machine(plan: SweepPlan, due: Iterable[PlannedRun]) -> None:
         DatasetError: The data folder is not there.
     """
     dataset = plan.tables["dataset"]
-    setups = [plan.setups[number] for number in {run.setup for run in due}]
-    here = [setup for setup in setups if not setup.machine]
-    if here:
-        require_data_dir(dataset["name"], dataset.get("data", "real"), plan.data_dir)
-    for setup in here:
-        require_gpus(setup.devices)
-    without_devices = [setup for setup in plan.setups if not setup.devices]
-    here = [setup for setup in without_devices if not setup.machine]
-    for backend in _backends(plan, here):
+    for number in {run.setup for run in due}:
+        setup = plan.setups[number]
+        if not setup.machine:
+            require_data_dir(dataset["name"], dataset.get("data", "real"), plan.data_dir)
+            require_gpus(setup.devices)
+    without_devices = [setup for setup in plan.setups if not (setup.devices or setup.machine)]
+    for backend in _backends(plan, without_devices):
         with contextlib.suppress(DeviceError):  # of a backend that does not answer: its runs say so
             count_gpus(backend)
 
@@ -350,7 +348,7 @@ def plan_scaling(
     counts: tuple[int, ...],
     kind: str,
     *,
-    modes: Sequence[Mode] = ("data",),
+    modes: Sequence[Mode],
     **options: Any,
 ) -> SweepPlan:
     """Plans a sweep of one configuration, with a setup for each number of devices and each mode.

@@ -22,7 +22,6 @@ from tfbench.errors import DeviceError
 from tfbench.machine import children
 from tfbench.runs.status import StopSignals
 from tfbench.store.brief import host_of
-from tfbench.store.index import read_briefs
 from tfbench.store.recover import import_journals
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import SweepLog, encode_record
@@ -74,25 +73,27 @@ def make_sweep(
                 break
             rounds |= {task.number: task.num_rounds for task in tasks}
             was_interrupted = make_tasks(log, tasks, store, state, report)
-        due = find_due_runs(store, log.record, settings).runs
-        results = find_runs(store, log.record).results
+        runs = find_runs(store, log.record)
+        due = find_due_runs(log.plan, runs, settings)
     return SweepEnd(
-        num_planned=len(due),
-        num_left=sum(planned_run.number not in results for planned_run in due),
+        num_planned=len(due.runs),
+        num_left=len(due.without(runs.results)),
         was_interrupted=was_interrupted,
-        results=results,
+        results=runs.results,
     )
 
 
 def list_due_tasks(record: SweepRecord, store: Store, settings: UserSettings) -> list[Task]:
     """Returns the tasks of which runs are missing, with the runs that they need."""
-    results = find_runs(store, record).results
-    needed = {planned.number for planned in find_due_runs(store, record, settings).runs}
+    runs = find_runs(store, record)
+    due = find_due_runs(record.plan, runs, settings)
+    needed = set(due.runs)
+    left = set(due.without(runs.results))
     tasks = []
     for task in list_tasks(record.plan):
-        runs = tuple(planned for planned in task.runs if planned.number in needed)
-        if any(planned.number not in results for planned in runs):
-            tasks.append(task._replace(runs=runs))
+        if not left.isdisjoint(task.runs):
+            own = tuple(planned for planned in task.runs if planned in needed)
+            tasks.append(task._replace(runs=own))
     return tasks
 
 
@@ -221,35 +222,31 @@ def _submit(record: SweepRecord, tasks: Sequence[Task], store: Store) -> dict[An
     plan = record.plan
     encoded = encode_record(SweepRecord(plan))
     measure = ray.remote(measure_task)
+    runs = find_runs(store, record)
     running = {}
     for task in tasks:
+        earlier = {}  # journals of its runs that were made before, by their ids
+        hosts = set()
+        for planned in task.runs:
+            result = runs.results.get(planned.number)
+            if result and result.run_id:
+                earlier[result.run_id] = store.journal_path(result.run_id).read_bytes()
+                hosts.add(host_of(runs.briefs[result.run_id]))
         resources = {RESOURCE: 1.0}
         if task.machine:  # its resource stands for a kind of machine, which tasks do not use up
             resources[task.machine] = 1e-3
-        earlier = _read_earlier(record, task, store)
         options = measure.options(
             num_cpus=0,
             resources=resources,
             name=f"tfbench {plan.sweep_id} {task.number}",
-            scheduling_strategy=_choose_node(earlier, store),
+            scheduling_strategy=_choose_node(hosts),
         )
         reference = options.remote(encoded, task.number, task.num_rounds, plan.allows_code, earlier)
         running[reference] = task
     return running
 
 
-def _read_earlier(record: SweepRecord, task: Task, store: Store) -> dict[str, bytes]:
-    """Returns the journals of a task's runs that were made before, by their ids."""
-    results = find_runs(store, record).results
-    earlier = {}
-    for planned in task.runs:
-        result = results.get(planned.number)
-        if result and result.run_id:
-            earlier[result.run_id] = store.journal_path(result.run_id).read_bytes()
-    return earlier
-
-
-def _choose_node(earlier: Collection[str], store: Store) -> Any:
+def _choose_node(hosts: Collection[str]) -> Any:
     """Returns Ray's strategy for a task: the node that made its earlier runs, if it is alive.
 
     Elsewhere all rounds would be made anew.
@@ -257,7 +254,6 @@ def _choose_node(earlier: Collection[str], store: Store) -> Any:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    hosts = {host_of(brief) for brief in read_briefs(store, earlier).found}
     for node in ray.nodes():
         if node["Alive"] and RESOURCE in node["Resources"] and node["NodeManagerHostname"] in hosts:
             return NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)

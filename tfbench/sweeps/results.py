@@ -7,7 +7,8 @@ made.
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from tfbench.errors import TrackingError
@@ -60,9 +61,14 @@ class SweepRuns(NamedTuple):
 
     results: dict[int, PlannedRunResult]
     lost: dict[int, str]  # why of runs that were started no journal says what came of them
+    briefs: dict[str, RunBrief]  # by id
+    unreadable: dict[str, str]  # by id, why of those that are lost the journal cannot be read
 
 
-def read_sweep_briefs(store: Store, record: SweepRecord) -> Briefs:
+NO_RUNS = SweepRuns({}, {}, {}, {})
+
+
+def _read_sweep_briefs(store: Store, record: SweepRecord) -> Briefs:
     """Returns the briefs of the runs of a sweep, and maybe of others.
 
     Those that the record names come first. Of a sweep that adds rounds, so do others that name it;
@@ -113,20 +119,25 @@ def find_runs(store: Store, record: SweepRecord, briefs: Briefs | None = None) -
     Args:
         store: Where the runs are.
         record: Of the sweep.
-        briefs: As of `read_sweep_briefs`, if they were read already.
+        briefs: Of its runs, and maybe of others, as of `read_with_ends`; None: they are read here.
     """
-    briefs = briefs or read_sweep_briefs(store, record)
+    briefs = briefs or _read_sweep_briefs(store, record)
     results = {result.number: result for result in record.earlier}
     results |= _read_results(record.plan, briefs.found)
     _drop_groundless_skips(record.plan, results)
     by_id = {brief.run_id: brief for brief in briefs.found}
     lost = {}
+    unreadable = {}
     for run in record.started:
-        if run.number not in results:
-            reason = _find_loss(store, run.run_id, briefs, by_id)
-            if reason:
-                lost[run.number] = reason
-    return SweepRuns(results, lost)
+        if run.number in results:
+            continue
+        reason = _find_loss(store.journal_path(run.run_id), by_id.get(run.run_id))
+        if run.run_id in briefs.unreadable:
+            reason = briefs.unreadable[run.run_id]
+            unreadable[run.run_id] = reason
+        if reason:
+            lost[run.number] = reason
+    return SweepRuns(results, lost, by_id, unreadable)
 
 
 def _drop_groundless_skips(plan: SweepPlan, results: dict[int, PlannedRunResult]) -> None:
@@ -141,22 +152,16 @@ def _drop_groundless_skips(plan: SweepPlan, results: dict[int, PlannedRunResult]
             del results[number]
 
 
-def _find_loss(store: Store, run_id: str, briefs: Briefs, by_id: Mapping[str, RunBrief]) -> str:
-    """Returns why a run that was started does not say what came of it.
+def _find_loss(path: Path, brief: RunBrief | None) -> str:
+    """Returns why the journal of a run that was started does not say what came of it.
 
     "" of one that was interrupted, was made again since, or is under way.
     """
-    path = store.journal_path(run_id)
-    if run_id in briefs.unreadable:
-        return briefs.unreadable[run_id]
     if not path.exists():
         return f"{path}: there is no such file"
-    brief = by_id.get(run_id)
-    if brief:
-        is_silent = ended_silently(brief.status, brief.reason)
-    else:
-        is_silent = not may_be_running(path, read_replay(path))
-    return f"{path}: does not say how the run ended" if is_silent else ""
+    if brief and ended_silently(brief.status, brief.reason):
+        return f"{path}: does not say how the run ended"
+    return ""
 
 
 def _read_results(plan: SweepPlan, briefs: Iterable[RunBrief]) -> dict[int, PlannedRunResult]:

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfbench.comparisons.comparison import Comparison, Entry, Row
+from tfbench.comparisons.comparison import Comparison
+from tfbench.comparisons.entries import Entry, Row
 from tfbench.comparisons.plots import lay_out
 from tfbench.comparisons.report_contents import draw_plots
 from tfbench.comparisons.user_settings import NO_SETTINGS, UserSettings
@@ -60,11 +61,10 @@ def show_sweep(
     """
     verdict = find_verdict(comparison)
     plots = draw_plots(store, comparison, verdict)
-    curves = [
-        dataclasses.replace(curve, plots=plots)
-        for curve in find_curves(plan, comparison)
-        if curve.run_ids
-    ]
+    curves = []
+    for curve in find_curves(plan, comparison):
+        if curve.run_ids:
+            curves.append(dataclasses.replace(curve, plots=plots))
     return tracker.show_sweep(plan, curves, verdict)
 
 
@@ -105,13 +105,10 @@ def find_shown_sweep(
         comparison = compare_sweep(store, record, settings=settings)
         tracked = show_sweep(store, plan, comparison, tracker)
         if tracked.run_ids:
-            run_ids = set()
-            for result in find_runs(store, record).results.values():
-                if result.run_id and result.was_begun:
-                    run_ids.add(result.run_id)
-            return ShownSweep(
-                state.tracking_uri, tracked.experiment_id, len(run_ids - tracked.run_ids)
-            )
+            results = find_runs(store, record).results.values()
+            begun = {result.run_id for result in results if result.run_id and result.was_begun}
+            num_missing = len(begun.difference(tracked.run_ids))
+            return ShownSweep(state.tracking_uri, tracked.experiment_id, num_missing)
     recover = recovery_command(store.root, server_of(state, store))
     resume = store.command(*plan.resume_words)
     raise TrackingError(
@@ -127,7 +124,10 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> list[Curve]:
     One may have no runs. Places on the x axis that are not whole have no point: a tracking server
     counts in whole steps.
     """
-    baseline = comparison.baseline if any(map(_is_decided, comparison.all_entries())) else None
+    baseline = None
+    for entry in comparison.all_entries():
+        if entry.speedup and entry.speedup.is_decided:
+            baseline = comparison.baseline
     if plan.scaling_modes:
         return _scaling_curves(plan, comparison, baseline)
     layout = lay_out(comparison)
@@ -180,11 +180,10 @@ def _scaling_curves(plan: SweepPlan, comparison: Comparison, baseline: str | Non
 
 def _short_name(configuration: Mapping[str, Any]) -> str:
     """Returns a network's name: "1000x1000", or "activation=relu" where it is no size."""
-    sizes = [
-        value for value in filter(None, configuration.values()) if isinstance(value, list | tuple)
-    ]
-    if len(configuration) == len(sizes) == 1:
-        return "x".join(map(format_value, sizes[0]))
+    if len(configuration) == 1:
+        (value,) = configuration.values()
+        if value and isinstance(value, list | tuple):
+            return "x".join(map(format_value, value))
     return describe_configuration(configuration)
 
 
@@ -238,8 +237,10 @@ def _curve(
 
 def _mark_points(mark: str, marked: Sequence[float], compared: Sequence[float]) -> str:
     """Returns "undecided at 64 and 512", or "undecided" if all points are, "" if none is."""
-    if not marked or len(marked) == len(compared):
-        return mark if marked else ""
+    if not marked:
+        return ""
+    if len(marked) == len(compared):
+        return mark
     if len(marked) > _NUM_NAMED:
         return f"{mark} at {len(marked)} of {len(compared)}"
     return f"{mark} at {join_words([format_number(x) for x in marked])}"
@@ -270,7 +271,3 @@ def _figures(entry: Entry, baseline: str | None) -> dict[str, float]:
         figures["speedup_low"] = entry.speedup.low
         figures["speedup_high"] = entry.speedup.high
     return {name: figure for name, figure in figures.items() if figure is not None}
-
-
-def _is_decided(entry: Entry) -> bool:
-    return entry.speedup is not None and entry.speedup.is_decided

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.comparisons.crossover import Crossing, Crossover, value_of
-from tfbench.comparisons.scaling_text import scaling_title
+from tfbench.comparisons.scaling import scaling_title
 from tfbench.comparisons.speeds import short_key
 from tfbench.recipe.toml_text import format_inline
 from tfbench.show.advised import words_of_recipe
@@ -62,21 +62,17 @@ def plan_lines(
     if not is_new:
         numbers = dict.fromkeys([num_left, num_most_left])
         runs += f", {' to '.join(map(str, numbers))} left"
-    varied = [
-        ("vary", f"{variation.key} = {', '.join(map(format_value, variation.values))}")
-        for variation in plan.variations
-    ]
-    refinement = ""
+    pairs = []
+    for variation in plan.variations:
+        values = ", ".join(map(format_value, variation.values))
+        pairs.append(("vary", f"{variation.key} = {values}"))
     if plan.refinement:
-        refinement = f"up to {count(plan.refinement.most, 'value')} where the faster setup changes"
-    pairs = [
-        *varied,
-        ("refine", refinement),
-        ("scaling", _describe_scaling(plan)),
-        *(("setup", setup.label) for setup in plan.setups),
-        ("runs", runs),
-        ("time", _describe_time(plan, num_left, num_most_left)),
-    ]
+        most = count(plan.refinement.most, "value")
+        pairs.append(("refine", f"up to {most} where the faster setup changes"))
+    pairs.append(("scaling", _describe_scaling(plan)))
+    pairs += [("setup", setup.label) for setup in plan.setups]
+    pairs.append(("runs", runs))
+    pairs.append(("time", _describe_time(plan, num_left, num_most_left)))
     commands = []
     if len(plan.setups) == 1 and is_new:
         variants = [variation for variation in plan.variations if _can_be_setups(variation)]
@@ -101,10 +97,10 @@ def _with_values_as_setups(plan: SweepPlan, varied: Variation) -> list[str]:
         data_dir=plan.data_dir,
         allows_code=plan.allows_code,
     )
-    others = [variation for variation in plan.variations if variation.key != varied.key]
-    for variation in others:
-        words += ["--vary", f"{variation.key}={format_inline(list(variation.values))}"]
-    if not others:  # the recipe's [sweep] is not asked for
+    for variation in plan.variations:
+        if variation.key != varied.key:
+            words += ["--vary", f"{variation.key}={format_inline(list(variation.values))}"]
+    if len(plan.variations) == 1:  # the recipe's [sweep] is not asked for
         words += ["--batch-size", str(plan.tables["training"]["global_batch_size"])]
     for value in varied.values:
         values_of_setup = (*setup.values, (varied.key, value))
@@ -114,9 +110,8 @@ def _with_values_as_setups(plan: SweepPlan, varied: Variation) -> list[str]:
 
 def _can_be_setups(variation: Variation) -> bool:
     """Says whether each value that a key takes can be a setup of its own."""
-    texts = [format_value(value) for value in variation.values]
-    has_blanks = any(" " in text for text in texts)
-    return variation.key != BATCH_KEY and len(texts) > 1 and not has_blanks
+    has_blanks = any(" " in format_value(value) for value in variation.values)
+    return variation.key != BATCH_KEY and len(variation.values) > 1 and not has_blanks
 
 
 def _describe_time(plan: SweepPlan, num_left: int, num_most_left: int) -> str:
@@ -166,10 +161,15 @@ def crossover_sentences(crossover: Crossover) -> list[str]:
     if not sentences and not decided:
         measured = join_words([f"{value:,}" for value in crossover.points])
         return [f"Whether there is a crossover is open: nothing is decided at {short} {measured}."]
+    open_at = _describe_undecided(crossover)
     if not sentences:
-        sentences.append(f"No crossover found from {short} {decided[0]:,} to {decided[-1]:,}.")
-    if place := _describe_undecided(crossover):
-        sentences.append(f"Not decided {place}.")
+        where = f"at {short} {decided[0]:,}"
+        if len(decided) > 1:
+            where = f"from {short} {decided[0]:,} to {decided[-1]:,}"
+        end = f"; not decided {open_at}." if open_at else "."
+        return [f"No crossover found {where}{end}"]
+    if open_at:
+        sentences.append(f"Not decided {open_at}.")
     return sentences
 
 
@@ -179,12 +179,10 @@ def _describe_undecided(crossover: Crossover) -> str:
     for value in crossover.undecided:
         if not any(crossing.low < value < crossing.high for crossing in crossover.brackets):
             undecided.append(value)
-    if not undecided:
-        return ""
     decided = [value for value in crossover.points if value not in crossover.undecided]
-    short = short_key(crossover.key)
-    if not decided:
+    if not (undecided and decided):
         return ""
+    short = short_key(crossover.key)
     if min(undecided) > max(decided):
         return f"above {short} {max(decided):,}"
     if max(undecided) < min(decided):

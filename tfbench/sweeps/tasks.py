@@ -5,14 +5,12 @@ says in its tags which one of the plan it is, so that its journal is all that ha
 """
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from tfbench.errors import RecipeError
 from tfbench.store.brief import host_of
-from tfbench.store.index import read_briefs
-from tfbench.store.store import Store
 from tfbench.store.sweep_log import parse_record
 from tfbench.sweeps.plan import (
     PlannedRun,
@@ -21,6 +19,7 @@ from tfbench.sweeps.plan import (
     list_planned_runs,
 )
 from tfbench.sweeps.planning import check_configurations
+from tfbench.sweeps.results import SweepRuns
 
 
 class Task(NamedTuple):
@@ -84,10 +83,7 @@ def read_plan_file(path: Path) -> SweepPlan:
 
 
 def reusable_results(
-    plan: SweepPlan,
-    results: Mapping[int, PlannedRunResult],
-    store: Store,
-    due: Iterable[PlannedRun],
+    plan: SweepPlan, runs: SweepRuns, due: Iterable[PlannedRun]
 ) -> dict[int, PlannedRunResult]:
     """Returns the results that are kept here: of whole tasks, and others of this machine.
 
@@ -95,20 +91,18 @@ def reusable_results(
 
     Args:
         plan: Of the sweep.
-        results: Of its runs.
-        store: Where these are.
+        runs: What came of its runs.
         due: The runs that it needs.
     """
     due_numbers = {planned.number for planned in due}
-    run_ids = [result.run_id for result in results.values() if result.run_id]
-    hosts = {brief.run_id: host_of(brief) for brief in read_briefs(store, run_ids).found}
     here = platform.node()
     reusable = dict[int, PlannedRunResult]()
     for task in list_tasks(plan):
         needed = due_numbers.intersection(planned.number for planned in task.runs)
-        is_whole = needed <= results.keys()
-        for number in needed.intersection(results):
-            host = hosts.get(results[number].run_id or "")
-            if is_whole or not host or host == here:
-                reusable[number] = results[number]
+        is_whole = needed <= runs.results.keys()
+        for number in needed.intersection(runs.results):
+            result = runs.results[number]
+            brief = runs.briefs.get(result.run_id or "")
+            if is_whole or not brief or host_of(brief) in ("", here):
+                reusable[number] = result
     return reusable

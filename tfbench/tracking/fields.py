@@ -97,11 +97,11 @@ def params(result: RunResult) -> dict[str, str]:
             values[key] = value
     if own_optimizer:
         values["training.optimizer.name"] = own_optimizer
-    return {
-        name: cut(_text(value), MAX_PARAM_CHARACTERS)
-        for name, value in values.items()
-        if value not in (None, "")
-    }
+    texts = {}
+    for name, value in values.items():
+        if value not in (None, ""):
+            texts[name] = cut(_text(value), MAX_PARAM_CHARACTERS)
+    return texts
 
 
 def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
@@ -109,12 +109,14 @@ def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
 
     Names of a compiled network's own metrics keep only the characters that MLflow takes.
     """
-    values = {
-        re.sub(r"[^\w -]", "_", name)[:MAX_METRIC_CHARACTERS]: value
-        for name, value in epoch.metrics.items()
-    }
-    values |= {f"by_epoch/{name}": getattr(epoch, name) for name in EPOCH_SERIES}
-    return _existing(values | {name: getattr(epoch, name) for name in LEARNING_METRICS})
+    values = {}
+    for name, value in epoch.metrics.items():
+        values[re.sub(r"[^\w -]", "_", name)[:MAX_METRIC_CHARACTERS]] = value
+    for name in EPOCH_SERIES:
+        values[f"by_epoch/{name}"] = getattr(epoch, name)
+    for name in LEARNING_METRICS:
+        values[name] = getattr(epoch, name)
+    return _existing(values)
 
 
 def summary_metrics(summary: Summary) -> dict[str, float]:
@@ -172,13 +174,14 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         }
     if summary:
         speed = summary.metrics.get("samples_per_second")
-        values[RESULT_TAG] = f"{format_speed(speed)} samples/s" if speed is not None else None
+        if speed is not None:
+            values[RESULT_TAG] = f"{format_speed(speed)} samples/s"
         values[WARNINGS_TAG] = "\n".join(summary.warnings)
         values["mlflow.note.content"] = describe(result, summary)
     if result.exit:
-        values[REASON_TAG] = result.exit.reason
+        values[REASON_TAG] = result.reason
         if result.status != "FINISHED":
-            values[RESULT_TAG] = f"{result.status}: {result.exit.reason}"
+            values[RESULT_TAG] = f"{result.status}: {result.reason}"
     return {name: cut(value, MAX_TAG_CHARACTERS) for name, value in values.items() if value}
 
 
@@ -247,8 +250,8 @@ def _text(value: object) -> str:
 
 
 def _existing(values: Mapping[str, float | None]) -> dict[str, float]:
-    return {
-        name: float(value)
-        for name, value in values.items()
-        if value is not None and math.isfinite(value)
-    }
+    existing = {}
+    for name, value in values.items():
+        if value is not None and math.isfinite(value):
+            existing[name] = float(value)
+    return existing

@@ -277,7 +277,9 @@ def end_of(result: RunResult) -> float:
     """Returns when a run ended, or else its last epoch, in seconds since 1970."""
     if result.ended_at is not None:
         return result.ended_at
-    return result.epochs[-1].finished_at if result.epochs else result.request.created
+    if result.last_epoch:
+        return result.last_epoch.finished_at
+    return result.request.created
 
 
 def milliseconds(seconds: float) -> int:

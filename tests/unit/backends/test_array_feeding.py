@@ -6,6 +6,7 @@ By threads, in order, each error by its name.
 import threading
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -42,6 +43,10 @@ def stream_of(read: Row) -> Any:
     return ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0)
 
 
+def validation_of(read: Row, batch_size: int) -> Any:
+    return ArrayFeeding().build_validation_dataset(build_splits(read), batch_size=batch_size)
+
+
 def names_of(threads: list[threading.Thread]) -> set[str]:
     return {thread.name.partition("_")[0] for thread in threads}
 
@@ -73,9 +78,7 @@ def test_samples_are_read_several_at_a_time_and_come_in_order(
         inputs, targets = next(stream)
         stream.close()
     else:
-        inputs, targets = ArrayFeeding().build_validation_dataset(
-            build_splits(read), batch_size=BATCH
-        )[0]
+        inputs, targets = validation_of(read, BATCH)[0]
     assert set(waited) == {True}
     assert inputs[:, 0].tolist() == targets.tolist() == [0, 1, 2, 3]
 
@@ -93,9 +96,7 @@ def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
     with pytest.raises(DatasetError, match=r"^5\.jpg: "):
         next(stream)
     assert list(stream) == []
-    for thread in started():
-        thread.join(SECONDS)
-    assert started() == []
+    require_ended(started)
 
 
 def test_threads_end_with_the_stream(started: Started) -> None:
@@ -103,6 +104,10 @@ def test_threads_end_with_the_stream(started: Started) -> None:
     next(stream)
     assert names_of(started()) == {"batches", "samples"}
     stream.close()
+    require_ended(started)
+
+
+def require_ended(started: Started) -> None:
     for thread in started():
         thread.join(SECONDS)
     assert started() == []
@@ -111,7 +116,7 @@ def test_threads_end_with_the_stream(started: Started) -> None:
 def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
     started: Started,
 ) -> None:
-    dataset = ArrayFeeding().build_validation_dataset(build_splits(as_row), batch_size=NUM_SAMPLES)
+    dataset = validation_of(as_row, NUM_SAMPLES)
     for _ in range(5):
         dataset[0]
     threads = started()
@@ -122,17 +127,9 @@ def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
 
 
 def test_a_batch_of_a_validation_that_does_not_divide_is_whole_for_every_worker() -> None:
-    sizes = []
-
-    class EightDevices:
-        num_parts = 8
-
-        def put(self, rows: Any, num_samples: int) -> Any:
-            sizes.append(num_samples)
-            return rows
-
+    mesh = mock.Mock(num_parts=8, put=lambda rows, num_samples: (num_samples, list(rows)))
     feeding = ArrayFeeding()
-    feeding.find_mesh = EightDevices
+    feeding.find_mesh = lambda: mesh
     batches = feeding.build_validation_dataset(build_splits(), batch_size=8, part=BatchPart(1, 2))
-    assert [list(batches[number][1]) for number in range(2)] == [[4, 5, 6, 7], [8, 9, 10, 11]]
-    assert sizes == [8, 8, 4, 4]
+    found = [targets for _, targets in (batches[0], batches[1])]
+    assert found == [(8, [4, 5, 6, 7]), (4, [8, 9, 10, 11])]

@@ -4,7 +4,7 @@ The peak of its devices, its input pipeline alone.
 """
 
 import itertools
-from collections.abc import Callable
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,6 @@ from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.backend import BACKEND
 from tfbench.machine.facts import InputCheck, PeakCheck
 from tfbench.measure import checks
-from tfbench.runs.record import RunResult
 
 
 class Device:
@@ -41,26 +40,22 @@ class Device:
         counters = SimpleNamespace(other_share=lambda before: 0.0)
         monkeypatch.setattr(peak, "read_counters", lambda: counters)
 
-    def build_products(
-        self, devices: Any, sizes: tuple[int, int, int], dtype: str, chain: int
-    ) -> Callable[[int], None]:
+    def build_products(self, devices: Any, sizes: peak.Sizes, dtype: str, chain: int) -> peak.Run:
         self.built.append(sizes)
-        rows, common, columns = sizes
-        speed = self._flops_per_second.get(rows, self._flops_per_second[0])
+        speed = self._flops_per_second.get(sizes[0], self._flops_per_second[0])
+        return self._build(chain * 2 * math.prod(sizes) / speed)
 
+    def build_additions(self, devices: Any, size: int, chain: int) -> peak.Run:
+        return self._build(chain * 3 * 4 * size / 3e12)
+
+    def _build(self, seconds: float) -> peak.Run:
         def run(num_calls: int) -> None:
-            self._now += self._launch + num_calls * chain * 2 * rows * common * columns / speed
+            self._now += self._launch + num_calls * seconds
 
         return run
 
-    def build_additions(self, devices: Any, size: int, chain: int) -> Callable[[int], None]:
-        def run(num_calls: int) -> None:
-            self._now += self._launch + num_calls * chain * 3 * 4 * size / 3e12
 
-        return run
-
-
-def peak_on_cpu(own_sizes: tuple[int, int, int] | None = None) -> PeakCheck:
+def peak_on_cpu(own_sizes: peak.Sizes | None = None) -> PeakCheck:
     return peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=own_sizes)
 
 
@@ -75,21 +70,16 @@ def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_peak(
     check = peak.measure_peak(("/device:GPU:0",), "mixed_bfloat16", seconds=1.0)
     assert check.sizes == (4096, 4096, 4096)
     assert 0.99 <= check.flops_per_second / (teraflops * 1e12) <= 1.0
-    assert (
-        0.99
-        <= peak.measure_bandwidth(("/device:GPU:0",), seconds=1.0).bytes_per_second / 3e12
-        <= 1.0
-    )
+    bandwidth = peak.measure_bandwidth(("/device:GPU:0",), seconds=1.0)
+    assert 0.99 <= bandwidth.bytes_per_second / 3e12 <= 1.0
 
 
 def test_a_round_that_is_held_up_lowers_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     class HeldUp(Device):
         """Every second call takes three times as long, that of a network's own product ten."""
 
-        def build_products(
-            self, devices: Any, sizes: tuple[int, int, int], dtype: str, chain: int
-        ) -> Callable[[int], None]:
-            compute = super().build_products(devices, sizes, dtype, chain)
+        def build_products(self, devices: Any, sizes: peak.Sizes, *how: Any) -> peak.Run:
+            compute = super().build_products(devices, sizes, *how)
             times = itertools.cycle((1, 10 if sizes[0] == 512 else 3))
 
             def run(num_calls: int) -> None:
@@ -118,45 +108,18 @@ def test_the_network_s_own_product_is_the_peak_where_it_is_faster(
     assert device.built[-1] == (2048, 1152, 128)
 
 
-def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
-    model = build_sizes(main_product=(256, 1152, 128))
-    assert checks.sizes_of_a_step(model, 32) == (8192, 1152, 128)
-    assert checks.sizes_of_a_step(build_sizes(), 32) is None
-
-
-def test_the_product_of_a_peak_is_that_of_the_samples_of_one_replica(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = []
-
-    def measure(*_: Any, own_sizes: tuple[int, int, int], **__: Any) -> PeakCheck:
-        sizes.append(own_sizes)
-        return build_peak(flops=10**9)
-
-    monkeypatch.setattr(checks, "measure_peak", measure)
-    monkeypatch.setattr(checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
-    placed = build_placement(num_replicas=4, global_batch_size=64, per_replica_batch_size=16)
-    prepared = build_prepared(
-        tmp_path,
-        resolved=SimpleNamespace(device_names=("/device:CPU:0",), placement=placed),
-        summary=build_sizes(training_flops_per_sample=1, main_product=(2, 3, 5)),
-    )
-    checks.check_limits(prepared, 1.0)
-    assert sizes == [(32, 3, 5)]
-
-
 def test_every_device_has_its_products_of_what_the_layers_compute_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(peak, "_CPU_SIZE", 64)
-    monkeypatch.setattr(peak, "_SMALL_SIZE", 64)
-    monkeypatch.setattr(peak, "_MIN_ROUND_SECONDS", 0.001)
-    monkeypatch.setattr(peak, "_MIN_LAUNCHES", 1)
+    small = {"_CPU_SIZE": 64, "_SMALL_SIZE": 64, "_MIN_ROUND_SECONDS": 0.001, "_MIN_LAUNCHES": 1}
+    for name, value in small.items():
+        monkeypatch.setattr(peak, name, value)
     devices = ("/device:CPU:0", "/device:CPU:0")
     check = peak.measure_peak(devices, "mixed_bfloat16", seconds=0.0, own_sizes=(8, 4, 2))
     assert (check.size, check.precision, check.num_rounds) == (check.sizes[0], "bfloat16", 3)
-    of_a_call = 2 * 2 * 64**3  # two for each multiply-accumulate, on two devices
-    assert check.flops % (of_a_call if check.sizes == (64, 64, 64) else 2 * 2 * 8 * 4 * 2) == 0
+    assert check.sizes in [(64, 64, 64), (8, 4, 2)]
+    of_a_call = 2 * 2 * math.prod(check.sizes)  # two for each multiply-accumulate, on two devices
+    assert check.flops % of_a_call == 0
     assert peak.measure_bandwidth(devices[:1], seconds=0.0).num_rounds == 3
 
 
@@ -167,42 +130,16 @@ def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(
     assert peak_on_cpu().size == 1024
 
 
-def check_limits(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    peaks: list[int],
-    flops: int | None,
-    speed: float | None,
-) -> RunResult:
-    """Runs the checks that follow a training, with the given peaks.
-
-    Batches are of 32; peaks are in operations a second.
-    """
-    found = iter(peaks)
-
-    def measure(*_: Any, **__: Any) -> PeakCheck:
-        return build_peak(flops=next(found))
-
-    monkeypatch.setattr(checks, "measure_peak", measure)
-    monkeypatch.setattr(checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
-    model = build_sizes(training_flops_per_sample=flops)
-    resolved = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
-    prepared = build_prepared(folder, resolved=resolved, summary=model)
-    checks.check_limits(prepared, speed)
-    return read_result(prepared)
-
-
-# 3,000 operations of 32 samples, ten steps a second: 960,000 a second. With nothing to compare,
-# none is measured.
+# 3,000 operations of 32 samples, ten steps a second: 960,000 a second. With nothing to compare, none
+# is measured. Products are of the 8 samples of one replica.
 @pytest.mark.parametrize(
-    ("peaks", "flops", "speed", "num_measured"),
+    ("peaks", "flops", "speed"),
     [
-        ([960_000], 3000, 10.0, 1),
-        ([959_999, 970_000], 3000, 10.0, 2),
-        ([1, 2], 3000, 10.0, 2),
-        ([], None, 10.0, 0),
-        ([], 1000, None, 0),
+        ([960_000], 3000, 10.0),
+        ([959_999, 970_000], 3000, 10.0),
+        ([1, 2], 3000, 10.0),
+        ([], None, 10.0),
+        ([], 1000, None),
     ],
 )
 def test_a_peak_below_what_was_reached_is_measured_once_more(
@@ -211,11 +148,30 @@ def test_a_peak_below_what_was_reached_is_measured_once_more(
     peaks: list[int],
     flops: int | None,
     speed: float | None,
-    num_measured: int,
 ) -> None:
-    result = check_limits(tmp_path, monkeypatch, peaks=peaks, flops=flops, speed=speed)
-    assert [check.flops for check in result.peak_checks] == peaks[:num_measured]
-    assert result.input_check == InputCheck(num_batches=64, seconds=0.5)
+    found = iter(peaks)
+    sizes = []
+
+    def measure(*_: Any, own_sizes: Any, **__: Any) -> PeakCheck:
+        sizes.append(own_sizes)
+        return build_peak(flops=next(found))
+
+    alone = InputCheck(num_batches=64, seconds=0.5)
+    monkeypatch.setattr(checks, "measure_peak", measure)
+    monkeypatch.setattr(checks, "check_input", lambda *_: alone)
+    prepared = build_prepared(
+        tmp_path,
+        resolved=SimpleNamespace(
+            device_names=("/device:CPU:0",),
+            placement=build_placement(num_replicas=4, per_replica_batch_size=8),
+        ),
+        summary=build_sizes(training_flops_per_sample=flops, main_product=(2, 3, 5)),
+    )
+    checks.check_limits(prepared, speed)
+    result = read_result(prepared)
+    assert [check.flops for check in result.peak_checks] == peaks
+    assert result.input_check == alone
+    assert sizes == [(16, 3, 5)] * len(peaks)
 
 
 class Pipeline:

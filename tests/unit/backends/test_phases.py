@@ -61,21 +61,7 @@ def compiled(model: Any, **options: Any) -> Any:
 
 
 def build_model() -> Any:
-    """Builds a network with all that training changes.
-
-    Weights, statistics of batches, states of generators.
-    """
-    shared = keras.layers.Dense(6, activation="tanh", kernel_regularizer="l2", name="shared")
-    inputs = keras.Input((6,))
-    nested = keras.Sequential(
-        [keras.Input((6,)), keras.layers.Dense(6, name="inner"), keras.layers.Dropout(0.5)]
-    )
-    hidden = keras.layers.BatchNormalization(name="norm")(nested(shared(inputs)))
-    return keras.Model(inputs, keras.layers.Dense(NUM_CLASSES, name="logits")(shared(hidden) * 2.0))
-
-
-def build_image_model() -> Any:
-    """Builds a network with branches, shared layers, extra losses and dropout.
+    """Builds a network of images with branches, shared layers, extra losses and dropout.
 
     The losses are of weights and of outputs. Moving statistics and a gradient written by hand are
     in it, too.
@@ -96,6 +82,11 @@ def build_image_model() -> Any:
     )
     both = keras.layers.Concatenate(name="join")([shared(flat), shared(nested(nested(flat))) * 2.0])
     return keras.Model(inputs, keras.layers.Dense(NUM_CLASSES, name="logits")(both))
+
+
+def build_dense(**options: Any) -> Any:
+    layers = keras.Input((4,)), keras.layers.Dense(NUM_CLASSES)
+    return compiled(keras.Sequential(layers), **options)
 
 
 def build_sequence_model() -> Any:
@@ -151,7 +142,7 @@ def read_all(step: Any) -> list[npt.NDArray[Any]]:
 
 
 def test_the_loss_and_the_gradients_of_a_step_are_those_worked_out_by_hand() -> None:
-    model = compiled(keras.Sequential([keras.Input((4,)), keras.layers.Dense(NUM_CLASSES)]))
+    model = build_dense()
     step, batches = take_apart(model)
     kernel, bias = model.get_weights()
     x, labels = map(np.asarray, batches.on_host[0])
@@ -168,22 +159,16 @@ def test_the_loss_and_the_gradients_of_a_step_are_those_worked_out_by_hand() -> 
 
 
 @pytest.mark.parametrize(
-    ("build", "way"),
-    [
-        *((build_model, way) for way in WAYS[NAME]),
-        (build_image_model, {}),
-        (build_sequence_model, {}),
-    ],
+    ("build", "way"), [*((build_model, way) for way in WAYS[NAME]), (build_sequence_model, {})]
 )
 def test_updates_are_those_of_kerass_own_step_and_are_taken_back(
     build: Any, way: dict[str, bool]
 ) -> None:
     step, batches = take_apart(compiled(build(), **way))
-    first_iterator = batches.iterator()
-    second_iterator = batches.iterator()
+    iterators = batches.iterator(), batches.iterator()
     step.restore()  # sets PyTorch's generator, too, from which its iterators draw as they begin
     before = read_all(step)
-    losses = [train(step, first_iterator) for _ in range(3)]
+    losses = [train(step, iterators[0]) for _ in range(3)]
     theirs = read_all(step)
     step.restore()
     for value, old in zip(read_all(step), before, strict=True):
@@ -200,41 +185,30 @@ def test_updates_are_those_of_kerass_own_step_and_are_taken_back(
         assert old.dtype.kind != "f" or old.size == 1 or not np.array_equal(ours, old)
     assert first == pytest.approx(losses[0], rel=1e-6)
     step.restore()
-    assert train(step, second_iterator) == pytest.approx(
-        losses[0], rel=1e-6
-    )  # and metrics begin anew
+    # Metrics begin anew, too.
+    assert train(step, iterators[1]) == pytest.approx(losses[0], rel=1e-6)
     step.restore()
-    step.model.fit(
-        generate_batches(*step.model.inputs[0].shape[1:]),
-        steps_per_epoch=2,
-        shuffle=False,
-        verbose=0,
-    )
+    stream = generate_batches(*step.model.inputs[0].shape[1:])
+    step.model.fit(stream, steps_per_epoch=2, shuffle=False, verbose=0)
 
 
 def test_a_nap_is_in_the_phase_that_takes_it_and_is_waited_for() -> None:
     step, batches = take_apart(device_naps.build_slow_model(jit_compile=NAME == "jax"))
     keras, num_steps = step.keras_call(batches.iterator(), waits=True)
     assert num_steps == 1
-    for call, num in (
-        (step.call("dispatch"), 0),
-        (step.take_call(batches.iterator()), 0),
-        (keras, 1),
-    ):
-        before = len(device_naps.naps)
-        call()
-        assert len(device_naps.naps) - before == num
-    for upto in PHASES:
-        call = step.call(upto)
+    calls = [("take", step.take_call(batches.iterator()), 0), ("keras", keras, 1)]
+    calls += [(upto, step.call(upto), upto != "dispatch") for upto in ("dispatch", *PHASES)]
+    for name, call, num in calls:
         for _ in range(2):
             before = len(device_naps.naps)
             call()
-            assert len(device_naps.naps) - before == 1, upto
+            assert len(device_naps.naps) - before == num, name
 
 
 def test_batches_at_hand_are_the_first_ones_over_and_over() -> None:
     _, batches = take_apart(compiled(build_model()))
-    given = [x for x, _ in itertools.islice(generate_batches(6), len(batches.on_host) + 2)]
+    stream = generate_batches(8, 8, 1)
+    given = [x for x, _ in itertools.islice(stream, len(batches.on_host) + 2)]
     for iterator in (batches.iterator(), batches.iterator(num_ahead=2), batches.cycle()):
         for wanted in [*given[:-2], given[0]]:
             np.testing.assert_array_equal(to_numpy(next(iterator)[0]), wanted)
@@ -247,10 +221,8 @@ def test_batches_at_hand_are_the_first_ones_over_and_over() -> None:
 @of_jax
 def test_xla_leaves_out_nothing_of_a_phase() -> None:
     size = 64
-    model = keras.Sequential(
-        [keras.Input((size,)), keras.layers.Dense(size), keras.layers.Dense(size)]
-    )
-    step, batches = take_apart(compiled(model))
+    layers = keras.layers.Dense(size), keras.layers.Dense(size)
+    step, batches = take_apart(compiled(keras.Sequential([keras.Input((size,)), *layers])))
 
     def count_flops(upto: str) -> float:
         program = step.build(upto).lower(step.take_state(), *next(batches.cycle())).compile()
@@ -277,10 +249,8 @@ def test_xla_counts_what_is_counted_of_a_transformer(recipe: str) -> None:
     )
     spec = first_steps.describe(small)
     model = build_compiled_model(small.model, small.training, spec)
-    trained, others = (
-        [one.value for one in of]
-        for of in (model.trainable_variables, model.non_trainable_variables)
-    )
+    trained = [variable.value for variable in model.trainable_variables]
+    others = [variable.value for variable in model.non_trainable_variables]
     inputs = np.zeros((BATCH, *spec.input_shape), model.inputs[0].dtype)
 
     def compute(weights: Any) -> Any:
@@ -294,8 +264,12 @@ def test_xla_counts_what_is_counted_of_a_transformer(recipe: str) -> None:
 
 @pytest.mark.skipif(NAME == "jax", reason="XLA's operations have no layers")
 def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> None:
-    step, _ = take_apart(compiled(build_image_model()))
-    layers = {index: call.operation.name for index, call in enumerate(step.calls)}
+    step, _ = take_apart(compiled(build_model()))
+    layers = [call.operation.name for call in step.calls]
+    dense = [place for place, name in enumerate(layers) if name in ("shared", "inner", "logits")]
+    assert len(dense) == 5
+    # The others may come to nothing.
+    expected = [*dense, *map(layers.index, ("conv", "pool", "norm"))]
     backend = backends.current()
     for upto in PHASES:
         call = step.call(upto)
@@ -306,23 +280,11 @@ def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> No
             found.setdefault(backend.part_of(operation.name)[1], set()).add(operation.kind)
         assert "other" not in found
         assert ("update" in found) == (upto == "update")
-        assert "forward/loss" in found
-        assert ("backward/loss" in found) == (upto != "forward")
-        for index, name in layers.items():
-            if name in (
-                "conv",
-                "pool",
-                "norm",
-                "shared",
-                "inner",
-                "logits",
-            ):  # the others may come to nothing
-                assert f"forward/{index}" in found, name
-                assert (f"backward/{index}" in found) == (upto != "forward"), name
-        dense = [index for index, name in layers.items() if name in ("shared", "inner", "logits")]
-        assert len(dense) == 5
-        for index in dense if upto != "forward" and NAME == "torch" else ():
-            assert found[f"backward/{index}"] & {"aten::mm", "aten::addmm", "aten::matmul"}
+        for place in ("loss", *expected):
+            assert f"forward/{place}" in found, layers
+            assert (f"backward/{place}" in found) == (upto != "forward"), layers
+        for place in dense if upto != "forward" and NAME == "torch" else ():
+            assert found[f"backward/{place}"] & {"aten::mm", "aten::addmm", "aten::matmul"}
 
 
 @of_torch
@@ -337,11 +299,7 @@ def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(
     found = []
     for compiles in (False, True):
         keras.utils.set_random_seed(1)
-        model = compiled(
-            keras.Sequential([keras.Input((4,)), keras.layers.Dense(NUM_CLASSES)]),
-            jit_compile=compiles,
-        )
-        step, _ = take_apart(model)
+        step, _ = take_apart(build_dense(jit_compile=compiles))
         step.call("update")()
         found.append(read_all(step))
     for own, other in zip(*found, strict=True):
@@ -355,19 +313,12 @@ def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(
         (
             "tensorflow",
             "xla",
-            (
-                'XLA makes one program of all layers (compiler = "xla"): none can be timed apart.'
-                " --set"
-            ),
+            'XLA makes one program of all layers (compiler = "xla"): none can be',
         ),
         ("tensorflow", "eager", 'no operation has the name of its layer (compiler = "eager")'),
         ("jax", "eager", "none can be timed apart. --backend tensorflow shows them"),
         ("torch", "eager", ""),
-        (
-            "torch",
-            "inductor",
-            "--set training.compiler=eager shows them as PyTorch computes them one after another.",
-        ),
+        ("torch", "inductor", "--set training.compiler=eager shows them as PyTorch computes them"),
     ],
 )
 def test_says_why_layers_cannot_be_told_apart(backend: Any, compiler: Any, reason: str) -> None:
@@ -377,13 +328,12 @@ def test_says_why_layers_cannot_be_told_apart(backend: Any, compiler: Any, reaso
 
 def test_layers_are_described_with_the_bytes_that_must_move_and_whether_gradients_go_on() -> None:
     layers = keras.layers.Rescaling(2.0), keras.layers.Dense(3), keras.layers.Dense(5)
-    model = compiled(keras.Sequential([keras.Input((6,)), *layers]))
+    model = keras.Sequential([keras.Input((6,)), *layers])
     rescaling, first, second = describe_calls(list(walk(model)), model.trainable_variables, 4)
     # floats of 4 bytes: inputs 4x6, weights 6x3 + 3, outputs 4x3
     assert first.forward_bytes == 4 * (24 + 21 + 12)
-    assert first.backward_bytes == 4 * (
-        24 + 12 + 21 + 21
-    )  # no gradient of the input, one of the weights
+    # no gradient of the input, one of the weights
+    assert first.backward_bytes == 4 * (24 + 12 + 21 + 21)
     assert (first.flops_per_sample, first.num_parameters) == (36, 21)
     assert (first.gradient_flops_per_sample, second.gradient_flops_per_sample) == (36, 2 * 30)
     assert second.backward_bytes == 4 * (12 + 20 + 20 + 12 + 20)

@@ -16,7 +16,7 @@ from kinds import Fields
 from tfbench import backends
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.placement import ResolvedDistribution
-from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.recipe.sections import TrainingConfig
@@ -26,27 +26,24 @@ BATCH = 16
 STEPS = 4
 
 
-def generate(pool: int = 50, **fields: Any) -> Splits:
-    splits = generate_splits(
-        build_spec((5, 5, 1), 3, input_scale=1 / 255, mean="image", **fields), seed=2
-    )
-    train = Split(
-        inputs=splits.train.inputs[:pool], targets=splits.train.targets[:pool], num_samples=50
+def generate(pool: int = 50, read: Any = None, **fields: Any) -> Splits:
+    spec = build_spec((5, 5, 1), 3, input_scale=1 / 255, mean="image", **fields)
+    splits = generate_splits(spec, seed=2)
+    train = dataclasses.replace(
+        splits.train,
+        inputs=splits.train.inputs[:pool],
+        targets=splits.train.targets[:pool],
+        read=read,
     )
     return dataclasses.replace(splits, train=train)
 
 
-def configure(*, on_device: bool = True, **values: Any) -> TrainingConfig:
-    values = {
-        "steps_per_execution": 3 if on_device else 1,
-        **values,
-    }  # the last call of an epoch has one step
-    return TrainingConfig(
-        global_batch_size=BATCH, epochs=2, seed=3, data_on_device=on_device, **values
-    )
-
-
-ON_DEVICE = configure()
+# The last call of an epoch has one step.
+ON_DEVICE = TrainingConfig(
+    global_batch_size=BATCH, epochs=2, seed=3, data_on_device=True, steps_per_execution=3
+)
+ON_HOST = dataclasses.replace(ON_DEVICE, data_on_device=False, steps_per_execution=1)
+BY_XLA = dataclasses.replace(ON_DEVICE, compiler="xla")
 
 
 def build_model(training: TrainingConfig, kind: Any = keras.Model, *, optimizer: Any = None) -> Any:
@@ -101,10 +98,8 @@ def train(
 
 
 def values_of(model: Any) -> list[Any]:
-    return [
-        backends.current().to_numpy(variable)
-        for variable in backends.current().training_variables(model)
-    ]
+    backend = backends.current()
+    return list(map(backend.to_numpy, backend.training_variables(model)))
 
 
 def require_alike(model: Any, usual: Any) -> None:
@@ -119,48 +114,39 @@ class OwnLoss(keras.Model):
         return 2 * super().compute_loss(*arguments, **options)
 
 
-CASES = {
-    "some steps a call": {},
-    "more than an epoch has": {"training": configure(steps_per_execution=100)},
-    "a pool": {"pool": 20},
-    "own loss": {"kind": OwnLoss},
-    "scaled loss": {"policy": "mixed_float16"},
-    "gradients of two steps": {
-        "optimizer": lambda: keras.optimizers.Adam(gradient_accumulation_steps=2)
-    },
-}
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        {},
+        {"steps_per_execution": 100},  # more than an epoch has
+        {"pool": 20},
+        {"kind": OwnLoss},
+        {"policy": "mixed_float16"},  # which scales the loss
+        {"accumulation": 2},
+    ],
+    ids=str,
+)
 def test_it_trains_as_batches_from_the_host_do(case: Fields) -> None:
-    require_same_training(**case)
-
-
-def require_same_training(
-    training: TrainingConfig = ON_DEVICE,
-    pool: int = 50,
-    kind: Any = keras.Model,
-    optimizer: Any = keras.optimizers.Adam,
-    policy: str = "float32",
-) -> None:
-    splits = generate(pool)
-    as_usual = configure(on_device=False)
-    keras.config.set_dtype_policy(policy)
+    steps = case.get("steps_per_execution", ON_DEVICE.steps_per_execution)
+    training = dataclasses.replace(ON_DEVICE, steps_per_execution=steps)
+    splits = generate(case.get("pool", 50))
+    models = []
+    histories = []
+    keras.config.set_dtype_policy(case.get("policy", "float32"))
     try:
-        usual, model = (
-            build_model(one, kind, optimizer=optimizer()) for one in (as_usual, training)
-        )
+        for how in (ON_HOST, training):
+            optimizer = keras.optimizers.Adam(gradient_accumulation_steps=case.get("accumulation"))
+            model = build_model(how, case.get("kind", keras.Model), optimizer=optimizer)
+            models.append(model)
     finally:
         keras.config.set_dtype_policy("float32")
-    usual_history = train(as_usual, splits, usual)
-    history = train(training, splits, model)
-    assert history == {
-        name: pytest.approx(values, rel=1e-5) for name, values in usual_history.items()
-    }
-    assert int(model.optimizer.iterations) == int(
-        usual.optimizer.iterations
-    )  # the last call of an epoch ends with it
-    require_alike(model, usual)
+    for how, model in zip((ON_HOST, training), models, strict=True):
+        histories.append(train(how, splits, model))
+    usual, found = histories
+    assert found == {name: pytest.approx(values, rel=1e-5) for name, values in usual.items()}
+    # The last call of an epoch ends with it.
+    assert len({int(model.optimizer.iterations) for model in models}) == 1
+    require_alike(*models)
 
 
 def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a_whole() -> None:
@@ -172,8 +158,8 @@ def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a
         model = build_model(ON_DEVICE)
     train(ON_DEVICE, splits, model, strategy=strategy)
     require_alike(model, usual)
-    model = build_model(configure(compiler="xla"))
-    by_xla = train(configure(compiler="xla"), splits, model)
+    model = build_model(BY_XLA)
+    by_xla = train(BY_XLA, splits, model)
     assert int(model.optimizer.iterations) == 2 * STEPS
     assert by_xla["loss"] == pytest.approx(history["loss"], abs=0.5)  # XLA draws another dropout
 
@@ -209,43 +195,22 @@ class OwnStep(keras.Model):
         super().compile(*arguments, **options | {"run_eagerly": True})
 
 
-def read_anew() -> Splits:
-    splits = generate()
-    return dataclasses.replace(
-        splits, train=dataclasses.replace(splits.train, read=lambda row: row)
-    )
-
-
 @pytest.mark.parametrize(
-    ("splits", "kind", "error", "message"),
+    ("fields", "kind", "message"),
     [
-        (
-            generate(stored_shape=(7, 7, 1)),
-            keras.Model,
-            DatasetError,
-            "needs samples that are in memory",
-        ),
-        (generate(mirrors=True), keras.Model, DatasetError, "needs samples that are in memory"),
-        (read_anew(), keras.Model, DatasetError, "needs samples that are in memory"),
-        (
-            generate(),
-            OwnFit,
-            RecipeError,
-            r"needs .* It has a fit\(\) of its own\. Set it to false",
-        ),
-        (
-            generate(),
-            OwnStep,
-            RecipeError,
-            r".* It has a train_step\(\) of its own and run_eagerly = True\. Set",
-        ),
+        ({"stored_shape": (7, 7, 1)}, keras.Model, "samples that are in memory"),
+        ({"mirrors": True}, keras.Model, "samples that are in memory"),
+        ({"read": str}, keras.Model, "samples that are in memory"),
+        ({}, OwnFit, r"It has a fit\(\) of its own\. Set it to false"),
+        ({}, OwnStep, r"It has a train_step\(\) of its own and run_eagerly = True\. Set"),
     ],
 )
 def test_samples_or_a_network_that_it_cannot_train_are_rejected(
-    splits: Splits, kind: Any, error: type[Exception], message: str
+    fields: Fields, kind: Any, message: str
 ) -> None:
-    with pytest.raises(error, match=rf"^training\.data_on_device: {message}"):
-        backends.current().require_resident(splits, build_model(ON_DEVICE, kind))
+    told = rf"^training\.data_on_device: needs .*{message}"
+    with pytest.raises((DatasetError, RecipeError), match=told):
+        backends.current().require_resident(generate(**fields), build_model(ON_DEVICE, kind))
 
 
 @pytest.mark.advice("do not fit on {}. Set it to false")
@@ -263,5 +228,4 @@ def test_samples_that_do_not_fit_are_rejected_with_their_size(
             DeviceError, match=r"^training\.data_on_device: .* 0\.0 GiB, do not fit on cpu:0"
         ):
             train(ON_DEVICE, generate(), build_model(ON_DEVICE))
-    on_host = dataclasses.replace(ON_DEVICE, data_on_device=False)
-    train(on_host, generate(), build_model(on_host))
+    train(ON_HOST, generate(), build_model(ON_HOST))

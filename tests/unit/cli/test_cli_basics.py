@@ -16,7 +16,7 @@ from click.shell_completion import ShellComplete
 from builders import build_epoch, build_result
 from journals import write_journal
 from kinds import Child, Cli
-from outcomes import json_of, shown_by
+from outcomes import json_of, rejection_of, shown_by
 from sweeps import build_plan, write_sweep
 from tfbench import api
 from tfbench.cli import cli
@@ -49,16 +49,15 @@ def test_help_is_of_a_command_or_of_the_signs_in_results(tfbench: Cli) -> None:
     assert tfbench("help", "sweep").stdout == tfbench("sweep", "--help").stdout
     text = tfbench("help", "results").stdout
     assert all(f"\n{sign} " in text or f", {sign} " in text for sign in MARKS.values())
-    done = tfbench("help", "result")
-    assert (done.exit_code, "'result' is not a command" in done.stderr) == (2, True)
+    assert "'result' is not a command" in rejection_of(tfbench("help", "result"))
 
 
 def test_list_has_recipes_models_and_data_sets(
     tfbench: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    done = tfbench("list")
-    assert done.exit_code == 0 and max(map(len, done.stdout.splitlines())) <= 80
+    shown = shown_by(tfbench("list"))
+    assert max(map(len, shown.splitlines())) <= 80
     contents = json_of(tfbench, "list")
     for kind, name, words in (
         ("recipes", "sine_lstm", "Sine wave LSTM"),
@@ -67,7 +66,7 @@ def test_list_has_recipes_models_and_data_sets(
     ):
         (entry,) = [entry for entry in contents[kind] if entry["name"] == name]
         assert entry.get("title", entry.get("summary")).startswith(words)
-        assert re.search(rf"^  {name} +{words}", done.stdout, re.MULTILINE)
+        assert re.search(rf"^  {name} +{words}", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize("named", ["mnist_mlp", "nets.py:build_model", "net.keras"])
@@ -131,7 +130,7 @@ def test_devices_lists_what_tensorflow_sees(
     child(TENSORFLOW | {"gpus": ["Titan X"], "cuda": "12.5.1"})
     known = (Gpu(name="Titan X", memory_bytes=12 * 2**30, driver="550.54"),)
     monkeypatch.setattr(frameworks, "read_gpus", lambda: known)
-    source = EnergySource(name="package-0", part="package", resolution_seconds=0.001)
+    source = EnergySource(name="0000:3b:00.0", resolution_seconds=0.1)
     read = EnergySources(sources=(source,), problems=("GPUs: nobody knows",))
     monkeypatch.setattr(energy_counters, "find_energy_sources", lambda gpus: read)
     shown = shown_by(tfbench("devices"))
@@ -141,7 +140,7 @@ def test_devices_lists_what_tensorflow_sees(
     ]
     document = json_of(tfbench, "devices")
     assert document["energy"]["problems"] == ["GPUs: nobody knows"]
-    assert document["energy"]["sources"][0]["name"] == "package-0"
+    assert document["energy"]["sources"][0]["name"] == "0000:3b:00.0"
 
 
 def test_devices_says_why_a_gpu_is_not_seen(
@@ -154,8 +153,7 @@ def test_devices_says_why_a_gpu_is_not_seen(
     assert "\nWarning: an NVIDIA GPU is in" in shown
     assert "driver is not loaded" in json_of(tfbench, "devices")["problem"]
     child(None)
-    done = tfbench("devices")
-    assert (done.exit_code, "devices: no answer in 120 s" in done.stderr) == (2, True)
+    assert "devices: no answer in 120 s" in rejection_of(tfbench("devices"))
 
 
 def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
@@ -174,18 +172,14 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
         return Run(result=result, summary=summary, tracked=None, journal=Path(store))
 
     monkeypatch.setattr(api, "run", train)
-    done = tfbench("devices", "--check")
-    assert (done.exit_code, done.stderr) == (1, "")
+    assert tfbench("devices", "--check").exit_code == 1
     document = json_of(tfbench, "devices", "--check", exit_code=1)
+    unlike = "they do not train as one device does: the loss is 1.2, that of gpu:0 1."
     assert [(one["device"], one["warnings"], one["problem"]) for one in document["checks"]] == [
         ("cpu:0", [], ""),
         ("gpu:0", ["drifting: too warm."], ""),
         ("gpu:1", [], "gpu:1: is busy."),
-        (
-            "gpu:0,gpu:1",
-            [],
-            "they do not train as one device does: the loss is 1.2, that of gpu:0 1.",
-        ),
+        ("gpu:0,gpu:1", [], unlike),
     ]
     assert "checks" not in json_of(tfbench, "devices")
     assert list(in_tmp_path.iterdir()) == []
@@ -195,10 +189,10 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
 def test_a_command_without_what_it_needs_is_told_its_first_example(
     tfbench: Cli, command: str
 ) -> None:
-    done = tfbench(command)
-    assert (done.exit_code, f"\n\nFor example:\n  tfbench {command} " in done.stderr) == (2, True)
-    example = done.stderr.partition("For example:\n")[2].replace("\\\n", " ")
-    words = shlex.split(example)[2:]
+    message = rejection_of(tfbench(command))
+    example = message.partition("\n\nFor example:\n  tfbench ")[2].replace("\\\n", " ")
+    name, *words = shlex.split(example)
+    assert name == command
     found = cli.get_command(click.Context(cli), command)
     assert found is not None
     found.make_context(command, words)  # it is accepted as it stands
@@ -212,38 +206,37 @@ def test_what_is_not_on_this_machine_is_rejected_before_a_framework_starts(
     child(TENSORFLOW)
     monkeypatch.setattr(frameworks, "_may_have_gpus", lambda *_: False)
     setup = ("--setup", "default gpu:0")
-    for command in (
-        ("run", "--devices", "gpu:0"),
-        ("sweep", *setup),
-        ("sweep", *setup, "--dry-run"),
-    ):
-        done = tfbench(*command, "mnist_mlp", "--data", "synthetic")
-        assert (done.exit_code, done.stderr.startswith("Error: gpu:0: not found.")) == (2, True)
+    synthetic = ("mnist_mlp", "--data", "synthetic")
+    for command in (("run", "--devices", "gpu:0"), ("sweep", *setup, "--dry-run")):
+        message = rejection_of(tfbench(*command, *synthetic))
+        assert message.startswith("Error: gpu:0: not found.")
     assert "gpu         none" in shown_by(tfbench("devices"))
-    elsewhere = ("sweep", "mnist_mlp", "--setup", "default gpu:0 @a100", "--dry-run")
-    assert tfbench(*elsewhere, "--data", "synthetic").exit_code == 0
+    shown_by(tfbench("sweep", *synthetic, "--setup", "default gpu:0 @a100", "--dry-run"))
     for command in (("run",), ("sweep", "--dry-run")):
-        done = tfbench(*command, "mnist_mlp", "--data-dir", "nowhere")
+        message = rejection_of(tfbench(*command, "mnist_mlp", "--data-dir", "nowhere"))
         error = f"Error: data folder {in_tmp_path / 'nowhere'}: no such file or folder. Name"
-        assert (done.exit_code, done.stderr.startswith(error)) == (2, True)
+        assert message.startswith(error)
     for way in (("--data-dir", "."), ("--data", "synthetic")):
         assert tfbench("sweep", "mnist_mlp", *way, "--dry-run").exit_code == 0
     assert not Path("mlruns").exists()
 
 
+def start(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-m", "tfbench", *arguments]
+    return subprocess.run(command, stderr=subprocess.PIPE, **options)
+
+
 @pytest.mark.parametrize("arguments", [("list",), ("list", "--format", "json"), ("show", "--help")])
 def test_a_full_disk_behind_stdout_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "tfbench", *arguments], stdout=full, stderr=subprocess.PIPE
-        )
+        done = start(*arguments, stdout=full)
     message = b"Error: stdout cannot be written: No space left on device.\n"
     assert (done.returncode, done.stderr) == (2, message)
 
 
 def test_the_script_for_a_shell_is_no_error() -> None:
     asks = os.environ | {"_TFBENCH_COMPLETE": "zsh_source"}
-    done = subprocess.run([sys.executable, "-m", "tfbench"], env=asks, capture_output=True)
+    done = start(env=asks, stdout=subprocess.PIPE)
     assert (done.returncode, done.stderr, b"compdef" in done.stdout) == (0, b"", True)
 
 
@@ -285,8 +278,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(
     write_journal(Store(in_tmp_path / "mlruns"), dataclasses.replace(result, request=request))
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "tfbench", *arguments], stdout=writing, stderr=subprocess.PIPE
-    )
+    done = start(*arguments, stdout=writing)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")  # as a shell has it of others

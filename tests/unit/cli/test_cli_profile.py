@@ -75,29 +75,18 @@ def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(
 
 
 def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -> None:
-    arguments = (
-        "--seconds",
-        "1.5m",
-        "--global-batch-size",
-        "8",
-        "--devices",
-        "cpu:0",
-        "--strategy",
-        "one_device",
+    options = (
+        "--seconds 1.5m --global-batch-size 8 --devices cpu:0 --strategy one_device"
+        " --run-timeout 1.5h --memory-limit 512MiB"
     )
-    assert (
-        profile(tfbench, *arguments, "--run-timeout", "1.5h", "--memory-limit", "512MiB").exit_code
-        == 0
-    )
+    assert profile(tfbench, *options.split()).exit_code == 0
     (request,) = profiles.requests
     assert request.profile == ProfileRequest(kind="step", seconds=90.0)
     assert request.name == "mnist_mlp-1000x1000-b8-one_device-cpu:0-profile"
     assert request.recipe.training.global_batch_size == 8
     assert profiles.limits == [RunLimits(timeout_seconds=5400.0, memory_bytes=2**29)]
     profile(tfbench)
-    assert [request.profile for request in profiles.requests[1:]] == [
-        ProfileRequest(kind="step", seconds=20.0)
-    ]
+    assert profiles.requests[1].profile == ProfileRequest(kind="step", seconds=20.0)
 
 
 def test_json_is_one_document_with_null_for_what_was_not_asked_for(
@@ -112,28 +101,22 @@ def test_json_is_one_document_with_null_for_what_was_not_asked_for(
     assert document["trace"]["readings"]["operations"][0]["name"] == "dense/MatMul"
     assert document["trace"]["run_id"] == profiles.requests[1].run_id
     assert "Bottleneck: " in done.stderr
+    assert profile(tfbench, "--format", "json").document["trace"] is None
 
 
-def test_a_rejected_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> None:
-    profiles.fates["step"] = DeviceError("a profile is of the step of one replica.")
-    done = profile(tfbench, "--trace", "--format", "json")
-    assert (done.exit_code, profiles.kinds) == (2, ["step"])
-    assert "a profile is of the step of one replica." in done.document["error"]["message"]
-
-
-def test_a_rejection_after_the_first_profile_costs_only_its_own(
-    tfbench: Cli, profiles: Profiles
+@pytest.mark.parametrize(
+    ("kind", "fate", "code", "made", "said"),
+    [
+        ("step", DeviceError("it has replicas."), 2, ["step"], "Error: it has replicas."),
+        ("step", "killed", 130, ["step"], "KILLED while timing in turns: interrupted by SIGINT"),
+        # costs only its own
+        ("trace", DeviceError("none."), 1, ["step", "trace"], "Error: no trace: none."),
+    ],
+)
+def test_a_profile_that_is_not_made_is_said_and_an_early_one_ends_all(
+    tfbench: Cli, profiles: Profiles, kind: str, fate: Any, code: int, made: list[str], said: str
 ) -> None:
-    profiles.fates["trace"] = DeviceError("no profiler.")
-    done = profile(tfbench, "--trace", "--format", "json")
-    assert (done.exit_code, profiles.kinds) == (1, ["step", "trace"])
-    document = done.document
-    assert [name for name, value in document.items() if value] == ["format_version", "profile"]
-    assert done.stderr.endswith("Error: no trace: no profiler.\n")
-
-
-def test_after_an_interruption_nothing_more_is_begun(tfbench: Cli, profiles: Profiles) -> None:
-    profiles.fates["step"] = "killed"
+    profiles.fates[kind] = fate
     done = profile(tfbench, "--trace")
-    assert (done.exit_code, profiles.kinds) == (130, ["step"])
-    assert "KILLED while timing in turns: interrupted by SIGINT\n" in done.stdout
+    assert (done.exit_code, profiles.kinds) == (code, made)
+    assert said in done.stdout + done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from journals import build_sized_result, hold, write_journal
 from kinds import Cli, Fields
-from outcomes import json_of, shown_by
+from outcomes import json_of, rejection_of, shown_by
 from sweeps import build_plan, write_sweep
 from tfbench import api
 from tfbench.store.store import Store
@@ -62,9 +62,7 @@ def store(in_tmp_path: Path, store: Store) -> Store:
 
 
 def read(tfbench: Cli, *options: str) -> list[Fields]:
-    done = tfbench("runs", "--format", "json", *options)
-    assert (done.exit_code, done.stderr, done.document["format_version"]) == (0, "", 1)
-    return done.document["runs"]
+    return json_of(tfbench, "runs", *options)["runs"]
 
 
 def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
@@ -163,6 +161,5 @@ def test_the_id_of_several_runs_shows_them_side_by_side(tfbench: Cli, store: Sto
 
 def test_an_id_that_several_series_begin_with_names_none(tfbench: Cli, store: Store) -> None:
     write_run(store, 14, created=OLD, tags={"tfbench.group": "fake"})
-    assert tfbench("runs", "fad").exit_code == 0
-    done = tfbench("runs", "fa")
-    assert done.exit_code == 2 and "not in store" in done.stderr
+    shown_by(tfbench("runs", "fad"))
+    assert "not in store" in rejection_of(tfbench("runs", "fa"))

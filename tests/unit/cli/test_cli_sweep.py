@@ -15,6 +15,7 @@ from tfbench.store import index
 from tfbench.sweeps import planning
 
 SETUPS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
+LEFT_OUT = "Warning: left out: mirrored cpu:0,cpu:1: training."
 SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *SETUPS)
 
 
@@ -22,12 +23,8 @@ def test_a_sweep_shows_its_plan_a_line_a_round_and_the_table(tfbench: Cli, fake:
     runs = fake()
     shown = shown_by(tfbench(*SWEEP, "--repeats", "2"))
     assert {request.recipe.measurement.seconds for request in runs.requests} == {1.0}
-    rounds = [
-        (request.tags["tfbench.round"], request.recipe.measurement.checks)
-        for request in runs.requests
-    ]
-    assert set(rounds) == {("1", True), ("2", False)}
-    assert len(runs.requests) == 8
+    checked = [request.recipe.measurement.checks for request in runs.requests]
+    assert checked == [True] * 4 + [False] * 4  # in the first round alone
     lines = shown.splitlines()
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
     assert lines[0] == f"Sweep {sweep_id} of mnist_mlp"
@@ -51,12 +48,9 @@ def test_a_sweep_that_adds_rounds_says_so_in_its_plan_and_after_each_of_them(
         "Round 2: 0 of 2 comparisons decided",
         "Round 3: 2 of 2 comparisons decided",
     ]
-    shown = shown_by(tfbench("sweep", "--resume", "@last")).splitlines()
-    plan = [line for line in shown if line.startswith("  ")]
-    assert (
-        "  runs        2 configurations x 2 setups x 3 to 20 rounds = 12 to 80 runs, 0 left" in plan
-    )
-    assert not any(line.startswith("  time") for line in plan)
+    plan = shown_by(tfbench("sweep", "--resume", "@last"))
+    assert "2 configurations x 2 setups x 3 to 20 rounds = 12 to 80 runs, 0 left\n" in plan
+    assert "\n  time" not in plan
 
 
 def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
@@ -65,7 +59,7 @@ def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
     runs = fake()
     budget = (*SWEEP, "--time-budget", "1s")
     done = tfbench(*budget)
-    assert (done.exit_code, len(runs.requests), len(done.stderr.splitlines())) == (1, 0, 1)
+    assert (done.exit_code, runs.requests, done.stderr.count("\n")) == (1, [], 1)
     assert "Verdict" not in done.stdout
     assert tfbench("sweep", "--resume", "@last").exit_code == 1
     assert json_of(tfbench, *budget, exit_code=1)["num_left"] == 12
@@ -73,36 +67,23 @@ def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
 
 def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
-    done = tfbench("sweep", "--quick")
-    assert done.exit_code == 0
+    shown = shown_by(tfbench("sweep", "--quick"))
     recipes = [request.recipe for request in runs.requests]
     assert len(recipes) == 12
-    assert {(recipe.measurement.seconds, recipe.measurement.checks) for recipe in recipes} == {
-        (0.5, False)
-    }
+    measurements = {(recipe.measurement.seconds, recipe.measurement.checks) for recipe in recipes}
+    assert measurements == {(0.5, False)}
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
-    assert "when the time budget ends" in " ".join(done.stdout.split())
+    assert "when the time budget ends" in " ".join(shown.split())
 
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
-    arguments = (
-        "--vary",
-        "model.units=3,4",
-        "--setup",
-        "default cpu:0",
-        "--repeats",
-        "1",
-        "--seconds",
-        "3",
-    )
-    assert tfbench("sweep", "sine_lstm", "--quick", *arguments).exit_code == 0
+    chosen = "sine_lstm --vary model.units=3,4 --repeats 1 --seconds 3"
+    shown_by(tfbench("sweep", "--quick", *chosen.split(), *SETUPS[:2]))
     recipes = [request.recipe for request in runs.requests]
-    assert [(recipe.name, recipe.model.options["units"]) for recipe in recipes] == [
-        ("sine_lstm", 3),
-        ("sine_lstm", 4),
-    ]
+    assert [recipe.name for recipe in recipes] == ["sine_lstm"] * 2
+    assert [recipe.model.options["units"] for recipe in recipes] == [3, 4]
     assert {recipe.measurement.seconds for recipe in recipes} == {3.0}
 
 
@@ -151,9 +132,8 @@ def test_without_setups_what_is_there_is_compared(
     for arguments in (("mnist_mlp", "--vary", f"{KEY}=32,128"), ("--quick",)):
         done = tfbench("sweep", *arguments, "--dry-run")
         assert done.exit_code == 0
-        assert done.stderr.startswith("Warning: left out: mirrored gpu:0,gpu:1,gpu:2: ") == (
-            num_gpus == 3
-        )
+        left_out = "Warning: left out: mirrored gpu:0,gpu:1,gpu:2: "
+        assert done.stderr.startswith(left_out) == (num_gpus == 3)
         assert re.findall("^  setup       (.*)$", done.stdout, re.MULTILINE) == setups
         assert "only one setup" not in done.stdout
 
@@ -161,16 +141,8 @@ def test_without_setups_what_is_there_is_compared(
 @pytest.mark.parametrize(
     ("arguments", "setup", "left_out"),
     [
-        (
-            ("--vary", f"{KEY}=1,8"),
-            "default cpu:0",
-            "Warning: left out: mirrored cpu:0,cpu:1: training.",
-        ),
-        (
-            ("--set", "training.compiler=xla"),
-            "default cpu:0",
-            "Warning: left out: mirrored cpu:0,cpu:1: training.",
-        ),
+        (("--vary", f"{KEY}=1,8"), "default cpu:0", LEFT_OUT),
+        (("--set", "training.compiler=xla"), "default cpu:0", LEFT_OUT),
         (("--setup", "one_device cpu:0"), "one_device cpu:0", ""),
         (("--set", "distribution.strategy=one_device"), "one_device", ""),
     ],
@@ -203,7 +175,7 @@ def test_one_setup_is_said_to_compare_nothing(
         ),
         ("mnist_mlp --vary training.optimizer.learning_rate=0.1,0.01 --data synthetic", 2, 1),
         ("mnist_mlp --vary=training.intra_op_threads=1,2,3", 3, 1),
-        ("sine_lstm --vary model.units=16..64 --refine 3", 3, 1),
+        ("sine_lstm --vary model.units=16..64", 3, 1),
         ("mnist_mlp --plan plan.json", 4, 4),  # by the recipe's [sweep]
     ],
 )
@@ -223,17 +195,14 @@ def test_values_of_one_setup_are_compared_by_the_command_that_is_shown(
 def test_json_is_one_document_on_stdout(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake(lambda batch, strategy: "FAILED" if (batch, strategy) == (64, "mirrored") else None)
     done = tfbench(*SWEEP, "--full", "--repeats", "2", "--format", "json")
-    assert done.exit_code == 1 and not any(
-        request.recipe.measurement.is_limited for request in runs.requests
-    )
+    assert done.exit_code == 1
+    assert not any(request.recipe.measurement.is_limited for request in runs.requests)
     document = done.document
     assert (document["num_runs"], document["num_left"], document["num_failed"]) == (8, 0, 1)
-    outcomes = [[entry["status"] for entry in row["entries"]] for row in document["rows"]]
-    assert outcomes == [["FINISHED", "FINISHED"], ["FINISHED", "FAILED"]]
+    outcomes = [entry["status"] for row in document["rows"] for entry in row["entries"]]
+    assert outcomes == ["FINISHED"] * 3 + ["FAILED"]
     assert "mirrored cpu:0,cpu:1, round 1: FAILED: out of memory" in done.stderr
-    assert (
-        "cpu:0,cpu:1, round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
-    )
+    assert "round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
 
 
 def test_runs_that_cannot_be_read_are_named_on_a_line_each(
@@ -273,16 +242,6 @@ def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again
         assert runs.places == [place]
 
 
-@pytest.mark.parametrize("varied", ["model.name=mlp,os:system", "dataset.name=mnist,os:stat"])
-def test_code_at_any_point_is_allowed_by_the_user(
-    tfbench: Cli, in_tmp_path: Path, varied: str
-) -> None:
-    assert tfbench("sweep", "mnist_mlp", "--vary", varied, "--dry-run").exit_code == 2
-    assert (
-        tfbench("sweep", "mnist_mlp", "--vary", varied, "--allow-code", "--dry-run").exit_code == 0
-    )
-
-
 def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP)
@@ -312,22 +271,20 @@ def test_a_gpu_that_no_setup_is_planned_for_is_told_of_first_and_on_stderr(
         assert done.stderr.startswith("Warning: a GPU is not used: no driver.\n")
 
 
-def test_a_setup_is_run_against_itself(tfbench: Cli, fake: MakeRuns) -> None:
+def test_a_setup_that_is_named_twice_is_run_against_itself(tfbench: Cli, fake: MakeRuns) -> None:
     fake()
-    options = ("--vary", f"{KEY}=32,64", *SETUPS[:2], "--aa", "--repeats", "2")
-    found = json_of(tfbench, "sweep", "mnist_mlp", "--data", "synthetic", *options)
+    twice = (*SETUPS[:2], *SETUPS[:2])
+    found = json_of(tfbench, *SWEEP[:-4], *twice, "--repeats", "2")
     assert (found["num_runs"], len(found["rows"])) == (8, 2)
     for row in found["rows"]:
         once, again = row["entries"]
         assert again["setup"] == f"{once['setup']} again"
-        assert again["speedup"]["ratio"] == pytest.approx(
-            1.0, abs=0.01
-        )  # planted speeds are off by 0.1 %
+        # planted speeds are off by 0.1 %
+        assert again["speedup"]["ratio"] == pytest.approx(1.0, abs=0.01)
         assert again["speedup"]["judgement"] == "no measurable difference"
-    assert found["verdict"][0].startswith("Largest difference by chance: ")
-    assert re.search(
-        r" Such runs do not show differences below 0\.\d+ % at batch (32|64)\.", found["verdict"][0]
-    )
+    verdict = found["verdict"][0]
+    assert verdict.startswith("Largest difference by chance: ")
+    assert re.search(r" do not show differences below 0\.\d+ % at batch (32|64)\.", verdict)
     again = json_of(tfbench, "compare", "--sweep", "@last")
     assert again["rows"] == found["rows"]
 
@@ -335,7 +292,7 @@ def test_a_setup_is_run_against_itself(tfbench: Cli, fake: MakeRuns) -> None:
 @pytest.mark.advice("setups have in common. To see several, use --batch-size")
 def test_a_batch_size_is_no_part_of_a_setup_with_advice_that_works(tfbench: Cli) -> None:
     sweep = ("sweep", "mnist_mlp", "--data", "synthetic", "--dry-run")
-    done = tfbench(*sweep, "--setup", "default cpu:0 global_batch_size=64")
-    assert (done.exit_code, "use --batch-size: each is a row" in done.stderr) == (2, True)
+    message = rejection_of(tfbench(*sweep, "--setup", "default cpu:0 global_batch_size=64"))
+    assert "use --batch-size: each is a row" in message
     shown = shown_by(tfbench(*sweep, "--setup", "default cpu:0", "--batch-size", "64,128"))
     assert "training.global_batch_size = 64, 128" in shown

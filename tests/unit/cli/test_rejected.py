@@ -132,10 +132,9 @@ REJECTED = {
     "sweep --plan x --task 0 --dry-run --setup default --resume abc": (
         "leave --setup, --dry-run, --resume out."
     ),
-    "sweep mine.toml --refine 3 --vary model.hidden_units=[[1,2],[3,4]]": (
-        "--refine needs one --vary of whole numbers"
+    "crossover mine.toml --vary model.hidden_units=[[1,2],[3,4]] --between default one_device": (
+        "a crossover needs one --vary of whole numbers"
     ),
-    "sweep mine.toml --refine 3 --vary training.global_batch_size=1..8 --aa": "leave --refine out",
     "crossover mine.toml --vary training.global_batch_size=1..8 --setup default": (
         "Name the two setups"
     ),

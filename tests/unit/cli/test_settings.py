@@ -81,6 +81,5 @@ def test_every_view_of_a_sweep_is_by_the_users_scatter_between_sessions(
 
 def test_a_file_that_cannot_be_read_is_named(tfbench: Cli, settings: Path) -> None:
     settings.mkdir()
-    assert (
-        tfbench("compare", "--all").stderr == f"Error: {settings}: cannot be read: Is a directory\n"
-    )
+    message = rejection_of(tfbench("compare", "--all"))
+    assert message == f"Error: {settings}: cannot be read: Is a directory\n"

@@ -60,12 +60,12 @@ def sweep_of(speeds: dict[int, dict[str, float]], baseline: str | None = None) -
 
     Batch size to the speeds of the backends, which scatter by one percent.
     """
-    briefs = [
-        build(name, speed * (1 + 0.01 * ((number + place) % 3 - 1)), number, batch)
-        for batch, of_backends in speeds.items()
-        for place, (name, speed) in enumerate(of_backends.items())
-        for number in (1, 2, 3)
-    ]
+    briefs = []
+    for batch, of_backends in speeds.items():
+        for place, (name, speed) in enumerate(of_backends.items()):
+            for number in (1, 2, 3):
+                scatter = 1 + 0.01 * ((number + place) % 3 - 1)
+                briefs.append(build(name, speed * scatter, number, batch))
     return compare(briefs, keys=[BATCH], baseline=baseline)
 
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from kinds import Fields
-from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief
+from sweeps import BATCH, DEFAULT, MIRRORED, build_brief, build_briefs
 from tfbench.comparisons.comparison import Comparison, compare
 from tfbench.comparisons.failures import Failure
 from tfbench.comparisons.plots import comparison_plots, corner_rows, lay_out
@@ -21,23 +21,13 @@ def sweep_of(
 
     The second is half as fast at the first batch size, and twice as fast at any other.
     """
-    briefs = [
-        build_brief(
-            1000.0
-            * batch
-            / size
-            * (1 if setup is TWO_SETUPS[0] else 0.5 if batch == batches[0] else 2)
-            * (1 + number / 100),
-            setup=setup,
-            parameters=size,
-            batch=batch,
-            round_number=number,
-        )
-        for size in sizes
-        for batch in batches
-        for setup in TWO_SETUPS
-        for number in (1, 2, 3)
-    ]
+    briefs = []
+    for size in sizes:
+        for batch in batches:
+            first = [1000.0 * batch / size * (1 + number / 100) for number in (1, 2, 3)]
+            ratio = 0.5 if batch == batches[0] else 2.0
+            second = [ratio * speed for speed in first]
+            briefs += build_briefs({batch: (first, second)}, parameters=size)
     return compare(briefs, keys=[WIDTH, BATCH], **options)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief
+from sweeps import BATCH, DEFAULT, MIRRORED, build_briefs
 from tfbench.comparisons.comparison import Comparison, compare
 from tfbench.comparisons.crossover import Crossover, find_crossover, refine, spread_values
 from tfbench.comparisons.failures import Failure
@@ -20,19 +20,17 @@ def compared(
     noise: float = 0.001,
 ) -> Comparison:
     """Compares three rounds at each value, with the second setup's speed over the first's."""
-    briefs = [
-        build_brief(speed, setup=setup, batch=batch, round_number=number)
-        for batch, ratio in ratios.items()
-        for number in (1, 2, 3)
-        for setup, speed in zip(
-            TWO_SETUPS, (100.0, 100.0 * ratio * (1 + noise * (number - 2))), strict=True
-        )
-    ]
+    speeds = {}
+    for batch, ratio in ratios.items():
+        second = [100.0 * ratio * (1 + noise * off) for off in (-1, 0, 1)]
+        speeds[batch] = ((100.0,) * 3, second)
     failures = [
         Failure(configuration={BATCH: size}, setup=MIRRORED, outcome="FAILED", reason=reason)
         for size, reason in failing.items()
     ]
-    return compare(briefs, keys=[BATCH], setups=[DEFAULT, MIRRORED], failures=failures)
+    return compare(
+        build_briefs(speeds), keys=[BATCH], setups=[DEFAULT, MIRRORED], failures=failures
+    )
 
 
 def found_of(ratios: Mapping[int, float], *rest: Any, **options: Any) -> Crossover:
@@ -57,39 +55,35 @@ def test_a_crossing_lies_where_the_ratios_say_at_each_change_of_the_lead() -> No
 
 
 @pytest.mark.parametrize(
-    ("ratios", "failing", "expected"),
+    ("ratios", "failing", "expected", "step"),
     [
-        ({8: 0.5, 32: 2.0, 128: 2.0}, {}, [16]),  # the geometric middle
-        ({8: 0.5, 32: 2.0, 128: 0.5}, {}, [16, 64]),
-        ({100: 0.5, 110: 2.0}, {}, []),  # within 10 %
-        ({1: 0.5, 2: 2.0}, {}, []),  # nothing in between
-        ({8: 2.0, 32: 2.0}, {}, []),
-        ({8: 2.0, 32: 2.0}, {128: "out of memory"}, [64]),  # the largest that can be measured
-        ({8: 0.5, 32: 1.0, 128: 2.0}, {}, [16, 64]),  # on both sides of what shows no difference
+        ({8: 0.5, 32: 2.0, 128: 2.0}, {}, [16], 1),  # the geometric middle
+        ({8: 0.5, 32: 2.0, 128: 0.5}, {}, [16, 64], 1),
+        ({100: 0.5, 110: 2.0}, {}, [], 1),  # within 10 %
+        ({1: 0.5, 2: 2.0}, {}, [], 1),  # nothing in between
+        ({8: 2.0, 32: 2.0}, {128: "out of memory"}, [64], 1),  # the largest that can be measured
+        ({8: 0.5, 32: 1.0, 128: 2.0}, {}, [16, 64], 1),  # on both sides of no difference
+        ({8: 0.5, 36: 2.0}, {}, [16], 4),
+        ({8: 0.5, 12: 2.0}, {}, [], 4),
     ],
 )
 def test_values_are_added_where_the_lead_changes(
-    ratios: dict[int, float], failing: dict[int, str], expected: list[int]
+    ratios: dict[int, float], failing: dict[int, str], expected: list[int], step: int
 ) -> None:
-    assert refine(found_of(ratios, failing), 1) == expected
-
-
-def test_values_that_are_added_are_multiples_of_a_step() -> None:
-    assert refine(found_of({8: 0.5, 36: 2.0}), 4) == [16]
-    assert refine(found_of({8: 0.5, 12: 2.0}), 4) == []
+    assert refine(found_of(ratios, failing), step) == expected
 
 
 @pytest.mark.parametrize("truth", [3.0, 47.0, 400.0, 3000.0])
 def test_a_planted_crossing_is_found_within_ten_percent(truth: float) -> None:
-    def ratio(value: int) -> float:
-        return (value / truth) ** 0.5
+    def search() -> Crossover:
+        return found_of({value: (value / truth) ** 0.5 for value in sorted(values)})
 
     values = spread_values(1, 4096, 1)
     num_rounds = 0
-    while added := refine(found_of({value: ratio(value) for value in sorted(values)}), 1):
+    while added := refine(search(), 1):
         values += added
         num_rounds += 1
-    (crossing,) = found_of({value: ratio(value) for value in sorted(values)}).crossings
+    (crossing,) = search().crossings
     assert crossing.low <= truth <= crossing.high
     assert crossing.value == pytest.approx(truth, rel=0.05)
     assert crossing.high <= 1.21 * crossing.low or crossing.high - crossing.low <= 2
@@ -116,8 +110,8 @@ def test_a_crossing_is_read_off_all_ratios_where_a_curve_fits_them() -> None:
 
 
 def test_an_interval_ends_where_a_setup_was_seen_to_be_faster() -> None:
+    ratios = {size: ratio_of_fixed_and_growing_times(size, 100.0) for size in (1, 8, 64, 512)}
     for noise in (0.05, 0.1, 0.2):
-        ratios = {size: ratio_of_fixed_and_growing_times(size, 100.0) for size in (1, 8, 64, 512)}
         for crossing in found_of(ratios, noise=noise).crossings:
             assert crossing.value_low is not None and crossing.value_high is not None
             assert crossing.low <= crossing.value_low <= crossing.value_high <= crossing.high
@@ -160,16 +154,18 @@ def test_without_a_crossing_it_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratios", "place"),
+    ("ratios", "said"),
     [
-        ({8: 0.3, 32: 0.3, 128: 1.0}, "above batch 32"),
-        ({8: 1.0, 32: 0.3, 128: 0.3}, "below batch 32"),
-        ({8: 0.3, 32: 1.0, 128: 0.3}, "at batch 32"),
+        ({8: 0.3, 32: 0.3, 128: 1.0}, "from batch 8 to 32; not decided above batch 32"),
+        ({8: 1.0, 32: 0.3, 128: 0.3}, "from batch 32 to 128; not decided below batch 32"),
+        ({8: 0.3, 32: 1.0, 128: 0.3}, "from batch 8 to 128; not decided at batch 32"),
+        ({8: 1.0, 32: 0.3}, "at batch 32; not decided below batch 32"),
     ],
 )
-def test_where_nothing_is_decided_is_said(ratios: dict[int, float], place: str) -> None:
-    _, *sentences = crossover_sentences(found_of(ratios, noise=0.05))
-    assert sentences == [f"Not decided {place}."]
+def test_where_nothing_is_decided_is_said_in_the_sentence_that_finds_nothing(
+    ratios: dict[int, float], said: str
+) -> None:
+    assert crossover_sentences(found_of(ratios, noise=0.05)) == [f"No crossover found {said}."]
 
 
 def test_what_is_open_within_a_crossing_is_part_of_it() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief, on_machine
 from tfbench.comparisons.comparison import Comparison, compare
-from tfbench.comparisons.equality import BETWEEN_MACHINES
 from tfbench.comparisons.verdict import find_caveats, find_verdict
 from tfbench.store.brief import RunBrief, choose_hosts
 from tfbench.sweeps.plan import Setup
@@ -134,30 +133,15 @@ def test_the_scatter_of_one_machine_is_not_that_of_another() -> None:
     assert degrees == pytest.approx([1, 2])  # of their own rounds
 
 
-def test_where_setups_name_machines_the_drift_of_their_levels_is_told() -> None:
-    drift = (
-        "Ratios between sessions (s) allow for levels that drift by 5 % from one session to the"
-        " next, which more rounds do not show."
-    )
-    runs = of_sweep({ON_A: {"n1": (1.0, 1.1)}, ON_B: {"n2": (2.0, 2.1)}})
-    assert drift in find_caveats(compared(runs, ON_A, ON_B, compared=BETWEEN_MACHINES))
-    assert drift not in find_caveats(
-        compared(of_sweep({setup: {"n": (100.0, 101.0)} for setup in TWO_SETUPS}))
-    )
-
-
 def test_settings_of_several_machines_are_named() -> None:
-    rows = [
-        of_sweep(
-            {TWO_SETUPS[0]: {host: (100.0, 101.0)}, TWO_SETUPS[1]: {host: (200.0, 201.0)}},
-            batch=batch,
-        )
-        for batch, host in ((32, "n1"), (64, "n2"), (128, "n1"))
-    ]
+    speeds = ((100.0, 101.0), (200.0, 201.0))
+    rows = []
+    for batch, host in ((32, "n1"), (64, "n2"), (128, "n1")):
+        of_host = [{host: own} for own in speeds]
+        rows.append(of_sweep(dict(zip(TWO_SETUPS, of_host, strict=True)), batch=batch))
     found = compared([run for row in rows for run in row])
     where = "Configurations ran on several machines, which may explain differences: n1 and n2."
     assert where in find_caveats(found)
-    assert not any(
-        text.startswith("Use ") for text in find_verdict(found)
-    )  # no recommendation across machines
+    # There is no recommendation across machines.
+    assert not any(text.startswith("Use ") for text in find_verdict(found))
     assert not any("several machines" in text for text in find_caveats(compared(rows[0])))

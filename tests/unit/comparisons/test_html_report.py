@@ -4,7 +4,7 @@ from typing import Any
 from builders import build_environment
 from kinds import Golden
 from plots import build_plot
-from sweeps import BATCH, MIRRORED, TWO_SETUPS, build_brief, build_plan
+from sweeps import BATCH, MIRRORED, build_briefs, build_plan
 from tfbench.comparisons.comparison import Comparison, compare
 from tfbench.comparisons.failures import Failure
 from tfbench.comparisons.html_report import ReportContents, render_report, report_sections
@@ -56,15 +56,8 @@ def compared(**fields: Any) -> Comparison:
 
     At the second, one of them ran out of memory.
     """
-    briefs = [
-        build_brief(speed + number, setup=setup, batch=batch, round_number=number, **fields)
-        for setup, speed, batches in (
-            (TWO_SETUPS[0], 1000.0, (32, 64)),
-            (TWO_SETUPS[1], 500.0, (32,)),
-        )
-        for batch in batches
-        for number in (1, 2)
-    ]
+    slow = (1001.0, 1002.0)
+    briefs = build_briefs({32: (slow, (501.0, 502.0)), 64: (slow,)}, **fields)
     reason = "out of memory: it took 9 GiB"
     failure = Failure(configuration={BATCH: 64}, setup=MIRRORED, outcome="KILLED", reason=reason)
     return compare(briefs, keys=[BATCH], failures=[failure])
@@ -152,15 +145,5 @@ def test_what_there_is_nothing_of_is_left_out_or_said() -> None:
     assert "Nothing is compared: there is one setup, or none with a speed." in page.texts["li"]
 
 
-def test_warnings_stand_once_with_the_number_of_runs_that_have_them() -> None:
-    warnings = [
-        ["unsteady: steps spread by 5.5 %", "synthetic data"],
-        ["unsteady: steps spread by 12 %"],
-        [],
-    ]
-    runs = [
-        build_brief(run_id=str(number), warnings=listed) for number, listed in enumerate(warnings)
-    ]
-    page = page_of(compare(runs))
-    assert "2 of 3 runs, for example: unsteady: steps spread by 5.5 %" in page.texts["li"]
+def test_runs_without_a_warning_are_said_to_have_none() -> None:
     assert "None of the runs has one." in page_of().texts["li"]

@@ -1,8 +1,6 @@
 import math
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from tfbench.comparisons.intervals import accuracy_interval, holm, log_interval
 
@@ -47,22 +45,3 @@ def test_p_values_of_a_family_are_adjusted_as_holm_does(
     p_values: list[float], adjusted: list[float]
 ) -> None:
     assert holm(p_values) == pytest.approx(adjusted)
-
-
-@pytest.mark.parametrize("size", [2, 3, 5, 10])
-def test_the_interval_of_processes_covers_what_it_says_and_bears_heavy_tails_and_mild_skew(
-    size: int,
-) -> None:
-    rng = np.random.default_rng(size)
-    assert 0.93 < cover(np.exp(rng.normal(0.0, 0.05, (3000, size))), 1.0) < 0.97
-    assert 0.93 < cover(np.exp(0.05 * rng.standard_t(3, (1500, size))), 1.0) < 0.985
-    skewed = 1 + 0.05 * rng.gamma(4, 0.5, (1500, size))
-    assert 0.92 < cover(skewed, 1 + 0.05 * stats.gamma(4, scale=0.5).median()) < 0.97
-
-
-def cover(samples: np.ndarray, truth: float) -> float:
-    """Returns the share of rows whose interval holds the truth."""
-    intervals = [log_interval(row) for row in samples.tolist()]
-    return float(
-        np.mean([found is not None and found.low <= truth <= found.high for found in intervals])
-    )

@@ -15,11 +15,10 @@ from tfbench.comparisons.machines import (
     list_setups,
     machine_caveats,
     machine_sentences,
+    machines_section,
 )
-from tfbench.comparisons.machines_text import machines_section
 from tfbench.comparisons.user_settings import MachineSettings, UserSettings
 from tfbench.comparisons.verdict import find_verdict
-from tfbench.machine.energy_readings import EnergyPart
 from tfbench.show.table import text
 from tfbench.store.brief import RunBrief
 from tfbench.sweeps.plan import Setup
@@ -52,9 +51,9 @@ def runs_of(
 
 
 def compared(*listed: Sequence[RunBrief], prices: Mapping[str, float] = PRICES) -> Comparison:
-    found = compare([run for runs in listed for run in runs], keys=[BATCH])
-    settings = {name: MachineSettings(price_per_hour=price) for name, price in prices.items()}
-    return found.with_settings(UserSettings(machines=settings))
+    machines = {name: MachineSettings(price_per_hour=price) for name, price in prices.items()}
+    briefs = [run for runs in listed for run in runs]
+    return compare(briefs, keys=[BATCH], settings=UserSettings(machines=machines))
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -136,43 +135,33 @@ def test_a_price_is_the_user_s_or_that_of_an_instance_of_the_name(
 def test_prices_in_two_currencies_are_not_held_against_each_other() -> None:
     found = compared(runs_of("big", 2000.0), runs_of("small", 1000.0))
     yen = {"big": MachineSettings(price_per_hour=3.0, currency="JPY")}
-    found = found.with_settings(UserSettings(machines=found.settings.machines | yen))
+    settings = UserSettings(machines=found.settings.machines | yen)
+    found = dataclasses.replace(found, settings=settings)
     assert len(sentences(found)) == 1
     assert all(one.epoch_cost for one in list_setups(found))
 
 
-def using(host: str, *parts: EnergyPart, per_joule: tuple[float | None, ...]) -> list[RunBrief]:
-    """Builds runs of a machine whose energy is of some of its parts."""
+def using(host: str, *per_joule: float | None) -> list[RunBrief]:
+    """Builds runs of a machine that train so many samples per joule."""
     return [
-        dataclasses.replace(
-            run, metrics=run.metrics | {"samples_per_joule": joule}, energy_parts=list(parts)
-        )
+        dataclasses.replace(run, metrics=run.metrics | {"samples_per_joule": joule})
         for run, joule in zip(runs_of(host, 2000.0), per_joule, strict=True)
     ]
 
 
-def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts_that_every_run_has() -> None:
+def test_the_thriftiest_machine_is_told_by_energy_that_every_run_has() -> None:
     ten = (10.0, 10.1, 10 / 1.01)
     thirty = (30.0, 30.3, 30 / 1.01)
-    found = compared(
-        using("big", "gpu", "package", per_joule=ten), using("small", "package", per_joule=thirty)
-    )
+    found = compared(using("big", *ten), using("small", *thirty))
     assert by_machine(found)["big"].epoch_joules == pytest.approx(6000.0)
     assert (
         sentences(found)[-1]
         == "Least energy for an epoch (not judged): small by default cpu:0 at batch 32."
     )
-    # Of one the processors' energy was not read, so that it is less than what it took.
-    found = compared(
-        using("big", "package", per_joule=ten), using("small", "gpu", per_joule=thirty)
-    )
-    assert not any("energy" in text for text in sentences(found))
-    found = compared(
-        using("big", "package", per_joule=(None, *ten[1:])),
-        using("small", "package", per_joule=ten),
-    )
+    found = compared(using("big", None, *ten[1:]), using("small", *ten))
     joules = {name: one.epoch_joules for name, one in by_machine(found).items()}
     assert joules == {"big": None, "small": pytest.approx(6000.0)}
+    assert not any("energy" in text for text in sentences(found))
 
 
 def test_versions_that_differ_are_named_and_hardware_is_no_difference() -> None:

@@ -13,8 +13,7 @@ from kinds import Fields, Golden
 from sweeps import BATCH, DEFAULT, MIRRORED, TWO_SETUPS, build_brief, build_plan, write_sweep
 from tfbench.comparisons.comparison import Comparison, compare
 from tfbench.comparisons.comparison_text import comparison_document
-from tfbench.comparisons.references import ReferenceMatch, match_references
-from tfbench.comparisons.references_text import reference_section
+from tfbench.comparisons.references import ReferenceMatch, match_references, reference_section
 from tfbench.recipe.files import load_recipe, shipped_folder
 from tfbench.recipe.tables import to_tables
 from tfbench.runs.run_text import run_sections

@@ -1,10 +1,8 @@
 """Runs of several sessions: which are of one, and what is said where setups share none."""
 
 import dataclasses
-import math
 from typing import Any
 
-import numpy as np
 import pytest
 
 from builders import build_request
@@ -129,15 +127,15 @@ def test_no_verdict_of_two_sessions_contradicts_its_ratios() -> None:
     for baseline in (ONE, OTHER, THIRD):
         found = compare(runs, keys=[BATCH], baseline=baseline.label)
         (row,) = found.rows
-        ratios = {
-            setup: entry.speedup.ratio for setup, entry in row.entries.items() if entry.speedup
-        }
-        ratios[baseline.label] = 1.0
-        assert max(ratios, key=lambda setup: ratios[setup]) == OTHER.label
+        ratios = {baseline.label: 1.0}
+        for setup, entry in row.entries.items():
+            if entry.speedup:
+                ratios[setup] = entry.speedup.ratio
+        assert max(ratios.values()) == ratios[OTHER.label]
         assert ratios[OTHER.label] / ratios[THIRD.label] == pytest.approx(1.15 / 1.05)
         assert find_verdict(found)[0] == f"Use {OTHER.label}."
     entry = row.entries[ONE.label]
-    assert (entry.interval, entry.session_speeds) == (None, pytest.approx((800, 1000), rel=1e-3))
+    assert entry.session_speeds == pytest.approx((800, 1000), rel=1e-3)
     assert "  800 to 1,000  " in shown(found)
 
 
@@ -150,34 +148,28 @@ def test_setups_of_two_sessions_without_a_common_one_get_a_marked_ratio_and_no_a
         found = compare(runs, keys=[BATCH])
         assert not any(ranking.winner for ranking in rank_setups(found))
         assert not any(sentence.startswith("Use ") for sentence in find_verdict(found))
-        assert any(
-            caveat.startswith("Ratios between sessions (s)") for caveat in find_caveats(found)
-        )
+        assert any("between sessions (s)" in caveat for caveat in find_caveats(found))
         assert f"] {mark}" in shown(found) and "s between sessions" in shown(found)
-        drifting = found.with_settings(UserSettings(session_scatter=0.25))
+        drifting = compare(runs, keys=[BATCH], settings=UserSettings(session_scatter=0.25))
         assert "] !s" in shown(drifting) and "drift by 25 %" in shown(drifting)
-        document = comparison_document(found, ())
-        entry = document["rows"][0]["entries"][1]
-        assert entry["speedup"]["is_between_sessions"]
-        others = document["rows"][0]["entries"][0]["runs"]
-        (monday,) = {run["session"] for run in others}
-        (friday,) = {run["session"] for run in entry["runs"]}
+        before, after = comparison_document(found, ())["rows"][0]["entries"]
+        assert after["speedup"]["is_between_sessions"]
+        (monday,) = {run["session"] for run in before["runs"]}
+        (friday,) = {run["session"] for run in after["runs"]}
         assert monday != friday
         assert comparison_rows(found)[1]["between_sessions"] is True
 
 
 def test_documents_say_what_a_row_rests_on_and_whether_it_is_decided() -> None:
     runs = [*steady(ONE, "monday", 1000.0), *steady(ONE, "friday", 1000.0, in_rounds=False)]
-    runs += [*steady(OTHER, "monday", 1500.0)]
-    runs += [*of_session(ONE, "monday", *[1000.0] * 3, batch=64)]
-    runs += [*of_session(OTHER, "monday", *[1000.0] * 3, batch=64)]
-    runs += [*of_session(ONE, "monday", 1000.0, batch=128)]
-    runs += [*of_session(OTHER, "monday", 1200.0, batch=128)]
+    runs += steady(OTHER, "monday", 1500.0)
+    runs += of_session(ONE, "monday", *[1000.0] * 3, batch=64)
+    runs += of_session(OTHER, "monday", *[1000.0] * 3, batch=64)
+    runs += of_session(ONE, "monday", 1000.0, batch=128)
+    runs += of_session(OTHER, "monday", 1200.0, batch=128)
     found = compare(runs, keys=[BATCH])
-    listed = []
-    for row in comparison_rows(found):
-        of_runs = (row["num_runs"], row["num_sessions"], row["rounds"])
-        listed.append((*of_runs, row["decided"], row["equal"]))
+    names = ("num_runs", "num_sessions", "rounds", "decided", "equal")
+    listed = [tuple(row[name] for name in names) for row in comparison_rows(found)]
     assert listed == [
         (6, 2, 3, None, None),  # the baseline; three of its runs took no turns
         (3, 1, 3, True, False),
@@ -204,41 +196,3 @@ def test_a_setup_with_one_run_is_not_judged_and_keeps_others_from_being_recommen
     assert entry.speedup and entry.speedup.judgement == "not judged"
     assert (entry.interval, rank_setups(found)[0].winner) == (None, "")
     assert f"{THIRD.label} is not judged (one run): 0.10x." in find_verdict(found)
-
-
-def random_comparison(generator: np.random.Generator) -> Comparison:
-    """Compares setups of any sessions, in which some of them ran, in rounds or as repeats."""
-    setups = [*TWO_SETUPS, THIRD, Setup(strategy="default", devices=("gpu:0",))]
-    setups = setups[: int(generator.integers(2, 5))]
-    spreads = 0.03 * np.exp(generator.normal(0, 0.7, len(setups)))
-    effects = generator.normal(0, 0.1, len(setups))
-    runs = []
-    for session in range(int(generator.integers(1, 4))):
-        level = generator.normal(0, 0.05)
-        in_rounds = bool(generator.random() < 0.7)
-        for setup, effect, spread in zip(setups, effects, spreads, strict=True):
-            num = int(generator.integers(0, 5))
-            logs = level + effect + generator.normal(0, spread, num)
-            speeds = (1000 * np.exp(logs)).tolist()
-            runs += of_session(setup, str(session), *speeds, in_rounds=in_rounds)
-    return compare(runs, keys=[BATCH])
-
-
-def test_what_is_recommended_has_the_highest_ratio_of_all() -> None:
-    generator = np.random.default_rng(0)
-    num_recommended = 0
-    for _ in range(300):
-        for ranking in rank_setups(random_comparison(generator)):
-            if not ranking.winner:
-                continue
-            num_recommended += 1
-            for (first, second), speedup in ranking.row.speedups.items():
-                if ranking.winner == first:
-                    assert speedup.ratio < 1 and speedup.judgement != "faster"
-                elif ranking.winner == second:
-                    assert speedup.ratio > 1 and speedup.judgement != "slower"
-            others = [entry.speedup for entry in ranking.row.measured_entries() if entry.speedup]
-            best = max([1.0, *(speedup.ratio for speedup in others)])
-            own = ranking.row.entries[ranking.winner].speedup
-            assert math.isclose(own.ratio if own else 1.0, best)
-    assert num_recommended > 30

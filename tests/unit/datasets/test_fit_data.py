@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from tfbench.datasets.sources import fit_data
+from tfbench.datasets.sources import fit_data, user_arrays
+from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.user_arrays import splits_of_arrays, splits_of_batches
 from tfbench.errors import DatasetError
 from tfbench.runs.batch_sizes import BatchSizes
@@ -25,48 +26,53 @@ def read(loaded: Any) -> fit_data.FitData:
     return fit_data.read(loaded, "data.py:load_data")
 
 
-def splits(loaded: Any) -> Any:
+def splits(loaded: Any) -> Splits:
     return splits_of_arrays(loaded, source="", where="data.py:load_data")
 
 
+def batched(make: Callable[[], Any], batch_size: int) -> Splits:
+    return splits_of_batches(read(make()), read(make()), batch_size, source="", where="")
+
+
+LISTS = (X.tolist(), Y.tolist())
+NAMED = {"x": X, "y": Y}
+
+
 @pytest.mark.parametrize(
-    "loaded, has_validation",
+    "loaded, num_samples, num_validated",
     [
-        ((X, Y), False),
-        ([X, Y], False),
-        ((X, Y, W), False),
-        (((X, Y), (X, Y)), True),
-        (((X, Y, W), (X, Y)), True),
-        (X, False),
-        ({"x": X, "y": Y}, False),
-        ({"x": X, "y": Y, "sample_weight": W, "validation_data": (X, Y)}, True),
-        ({"x": X, "y": Y, "validation_split": 0.25}, True),
-        ((pd.DataFrame(X), pd.Series(Y)), False),
-        ((tf.constant(X), tf.constant(Y)), False),
-        ((X.tolist(), Y.tolist()), False),
-        (((X.tolist(), Y.tolist()), (X.tolist(), Y.tolist())), True),
-        (((X, Y), None), False),
-        ({"x": X, "y": Y, "validation_data": (X, Y), "validation_split": 0.25}, True),
+        ((X, Y), 8, 0),
+        ([X, Y], 8, 0),
+        ((X, Y, W), 8, 0),
+        (((X, Y), (X, Y)), 8, 8),
+        (((X, Y, W), (X, Y)), 8, 8),
+        (X, 8, 0),
+        (NAMED, 8, 0),
+        (NAMED | {"sample_weight": W, "validation_data": (X, Y)}, 8, 8),
+        (NAMED | {"validation_split": 0.25}, 6, 2),
+        ((pd.DataFrame(X), pd.Series(Y)), 8, 0),
+        ((tf.constant(X), tf.constant(Y)), 8, 0),
+        (LISTS, 8, 0),
+        ((LISTS, LISTS), 8, 8),
+        (((X, Y), None), 8, 0),
+        (NAMED | {"validation_data": (X, Y), "validation_split": 0.25}, 8, 8),
     ],
 )
-def test_arrays_in_every_form_become_splits(loaded: Any, has_validation: bool) -> None:
+def test_arrays_in_every_form_become_splits(
+    loaded: Any, num_samples: int, num_validated: int
+) -> None:
     found = splits(loaded)
-    is_split = isinstance(loaded, dict) and "validation_split" in loaded
-    num_held_out = 2 if is_split and "validation_data" not in loaded else 0
-    np.testing.assert_array_equal(found.train.inputs, X[: 8 - num_held_out])
+    np.testing.assert_array_equal(found.train.inputs, X[:num_samples])
     if found.train.targets is not None:
-        np.testing.assert_array_equal(found.train.targets.reshape(-1), Y[: 8 - num_held_out])
-    assert (found.validation.num_samples > 0) == has_validation
+        np.testing.assert_array_equal(found.train.targets.reshape(-1), Y[:num_samples])
+    assert found.validation.num_samples == num_validated
     assert found.pipeline is None
 
 
 def test_columns_of_a_frame_are_inputs_by_name_as_in_fit() -> None:
     frame = pd.DataFrame({"a": X[:, 0], "b": Y})
     found = splits((dict(frame), frame["b"]))
-    assert {name: array.shape for name, array in found.train.inputs.items()} == {
-        "a": (8, 1),
-        "b": (8, 1),
-    }
+    assert found.spec.input_shape == {"a": (1,), "b": (1,)}
 
 
 @pytest.mark.parametrize("labels", [Y, Y[:, None], np.eye(2)[Y]])
@@ -81,8 +87,8 @@ def test_weights_of_classes_are_those_of_fit(labels: Any) -> None:
 
 
 def test_samples_that_are_not_to_be_shuffled_are_not() -> None:
-    assert splits({"x": X, "y": Y}).spec.shuffled
-    assert not splits({"x": X, "y": Y, "shuffle": False}).spec.shuffled
+    assert splits(NAMED).spec.shuffled
+    assert not splits(NAMED | {"shuffle": False}).spec.shuffled
 
 
 class Batches(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no types
@@ -94,90 +100,86 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no type
         return X[rows], Y[rows]
 
 
+def of_sizes(*sizes: int) -> Iterator[Any]:
+    yield from ((X[:size], Y[:size]) for size in sizes)
+
+
 def endless() -> Iterator[Any]:
-    while True:
-        yield X[:3], Y[:3]
+    return of_sizes(*[3] * 1_000_000)
 
 
-def batches_of(kind: str) -> Any:
-    if kind == "tf.data":
-        return tf.data.Dataset.from_tensor_slices((X, Y)).batch(3)
-    if kind == "PyDataset":
-        return Batches()
-    return {"x": endless(), "steps_per_epoch": 3}
+SAMPLES = tf.data.Dataset.from_tensor_slices((X, Y))
 
 
-@pytest.mark.parametrize("kind, num_samples", [("tf.data", 9), ("PyDataset", 9), ("generator", 9)])
-def test_batches_of_the_users_stay_what_they_are(kind: str, num_samples: int) -> None:
-    loaded = read(batches_of(kind))
-    assert loaded.is_of_batches
-    found = splits_of_batches(loaded, read(batches_of(kind)), 3, source="", where="")
-    assert found.pipeline is not None
+@pytest.mark.parametrize(
+    "make",
+    [lambda: SAMPLES.batch(3), Batches, lambda: {"x": endless(), "steps_per_epoch": 3}],
+    ids=["tf.data", "PyDataset", "generator"],
+)
+def test_batches_of_the_users_stay_what_they_are(make: Any) -> None:
+    loaded = read(make())
+    found = splits_of_batches(loaded, read(make()), 3, source="", where="")
     assert found.pipeline.training is loaded.training
-    assert (found.train.num_samples, found.spec.input_shape) == (num_samples, (3,))
+    assert (found.train.num_samples, found.spec.input_shape) == (9, (3,))
     np.testing.assert_array_equal(found.train.inputs, X[:3])
-    with pytest.raises(DatasetError, match="Use --global-batch-size 3"):
-        splits_of_batches(loaded, read(batches_of(kind)), 4, source="", where="")
 
 
-def test_batches_of_unknown_number_are_counted_to_the_last_sample() -> None:
-    def uneven() -> Iterator[Any]:
-        yield from ((X[:size], Y[:size]) for size in (3, 3, 2))
-
-    found = splits_of_batches(read(uneven()), read(uneven()), 3, source="", where="")
-    assert found.train.num_samples == 8
-    assert found.pipeline
-    assert found.pipeline.num_steps == 3
-    assert found.pipeline.batches == BatchSizes(size=3, last_size=2, num_steps=3)
-
-
-def test_single_samples_are_no_batches() -> None:
-    samples = tf.data.Dataset.from_tensor_slices((X, Y))
-    with pytest.raises(DatasetError, match=r"\.batch\(N\)"):
-        splits_of_batches(read(samples), read(samples), 3, source="", where="")
+@pytest.mark.parametrize(
+    "sizes, batches",
+    [
+        ((3, 3, 2), BatchSizes(size=3, last_size=2, num_steps=3)),
+        ((2, 5, 3), BatchSizes(size=10 / 3)),  # their mean
+    ],
+)
+def test_batches_of_unknown_number_are_counted_to_the_last_sample(
+    sizes: tuple[int, ...], batches: BatchSizes
+) -> None:
+    found = batched(lambda: of_sizes(*sizes), max(sizes))
+    assert found.train.num_samples == sum(sizes)
+    assert (found.pipeline.num_steps, found.pipeline.batches) == (3, batches)
 
 
-def uneven() -> Iterator[Any]:
-    yield from ((X[:size], Y[:size]) for size in (2, 5, 3))
-
-
-def test_batches_of_several_sizes_count_as_their_mean() -> None:
-    found = splits_of_batches(read(uneven()), read(uneven()), 5, source="", where="")
-    assert found.train.num_samples == 10
-    assert found.pipeline
-    assert found.pipeline.num_steps == 3
-    assert found.pipeline.batches == BatchSizes(size=10 / 3)
-    with pytest.raises(DatasetError, match=r"up to 5 samples.*--global-batch-size 5"):
-        splits_of_batches(read(uneven()), read(uneven()), 2, source="", where="")
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: SAMPLES, r"\.batch\(N\)"),
+        (Batches, "batches of 3 samples, and the run counts 4. Use --global-batch-size 3"),
+        (lambda: of_sizes(2, 5, 3), r"up to 5 samples.*--global-batch-size 5"),
+    ],
+)
+def test_batches_of_another_size_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
+        batched(make, 4)
 
 
 def test_batches_of_several_sizes_must_all_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_data, "_INSPECTED_SECONDS", 0.0)
     moments = itertools.chain([0.0, 0.0, 0.0], itertools.repeat(1.0))
     monkeypatch.setattr(time, "monotonic", lambda: next(moments))
-    loaded = read({"x": uneven(), "steps_per_epoch": 9})
     with pytest.raises(DatasetError, match="batches of 2 to 5 samples, and an epoch of them takes"):
-        splits_of_batches(loaded, loaded, 5, source="", where="")
+        batched(lambda: {"x": of_sizes(2, 5, 3), "steps_per_epoch": 9}, 5)
 
 
 def test_batches_without_an_end_need_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_data, "_INSPECTED_SECONDS", 0.01)
     with pytest.raises(DatasetError, match='"steps_per_epoch": NUMBER'):
-        splits_of_batches(read(endless()), read(endless()), 3, source="", where="")
+        batched(endless, 3)
 
 
 @pytest.mark.parametrize(
     "loaded, message",
     [
-        ({"x": X, "y": Y, "batch_size": 4}, "--global-batch-size sets it"),
-        ({"x": X, "y": Y, "epochs": 4}, "--epochs sets them"),
-        ({"x": X, "y": Y, "steps_per_epoch": 4}, "an epoch is all samples"),
-        ({"x": X, "y": Y, "class_weight": {0: 1}, "sample_weight": W}, "of which fit takes one"),
+        (NAMED | {"batch_size": 4}, "--global-batch-size sets it"),
+        (NAMED | {"epochs": 4}, "--epochs sets them"),
+        (NAMED | {"steps_per_epoch": 4}, "an epoch is all samples"),
+        (NAMED | {"class_weight": {0: 1}, "sample_weight": W}, "of which fit takes one"),
         ({"x": Batches(), "y": Y}, "beside batches"),
-        ({"x": X, "y": Y, "sample_weights": W}, "sample_weights, which fit does not take"),
-        ({"x": X, "y": Y, "shuffle": "batch"}, "Return True or False"),
+        ({"x": Batches(), "validation_split": 0.1}, "validation_split beside batches"),
+        (NAMED | {"sample_weights": W}, "sample_weights, which fit does not take"),
+        (NAMED | {"shuffle": "batch"}, "Return True or False"),
         (([X, X], [Y, Y]), "Use tuples"),
         ("text", "must return what fit takes"),
+        (None, "must return what fit takes"),
     ],
 )
 def test_what_a_run_cannot_take_is_refused_by_name(loaded: Any, message: str) -> None:
@@ -185,16 +187,11 @@ def test_what_a_run_cannot_take_is_refused_by_name(loaded: Any, message: str) ->
         splits(loaded)
 
 
-def test_the_samples_themselves_have_a_digest() -> None:
-    one, other = splits((X, Y)), splits((X + 1, Y))
-    assert one.content == splits((X.copy(), Y)).content
-    assert one.content != other.content
-    assert one.content.endswith("of all")
-
-
-def test_of_many_samples_some_are_digested(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfbench.datasets.sources import user_arrays
-
-    monkeypatch.setattr(user_arrays, "_DIGESTED_BYTES", 50)
-    assert splits((X, Y)).content.endswith("of sample")
-    assert splits((X, Y)).content != splits((X + 1, Y)).content
+@pytest.mark.parametrize("digested_bytes, which", [(2**28, "all"), (50, "sample")])
+def test_the_samples_themselves_have_a_digest(
+    monkeypatch: pytest.MonkeyPatch, digested_bytes: int, which: str
+) -> None:
+    monkeypatch.setattr(user_arrays, "_DIGESTED_BYTES", digested_bytes)
+    content = splits((X, Y)).content
+    assert content.endswith(f" of {which}")
+    assert content == splits((X.copy(), Y)).content != splits((X + 1, Y)).content

@@ -67,7 +67,6 @@ GIBIBYTE = str(2**30)
 @pytest.mark.parametrize(
     ("read", "groups", "files", "expected"),
     [
-        (environment.read_quota_cores, "0::/a/b", {"a/b/cpu.max": "150000 100000"}, 1.5),
         # The group around it allows less.
         (
             environment.read_quota_cores,
@@ -84,7 +83,6 @@ GIBIBYTE = str(2**30)
             {"a/cpu.max": "50000 100000"},
             0.5,
         ),
-        (environment.read_memory_limit, "0::/a/b", {"a/b/memory.max": GIBIBYTE}, 2**30),
         (
             environment.read_memory_limit,
             "0::/a/b",
@@ -105,7 +103,6 @@ GIBIBYTE = str(2**30)
             2.5,
         ),
         (read_throttled_seconds, "0::/../elsewhere", {"cpu.stat": "throttled_usec 1000"}, 0.001),
-        (read_throttled_seconds, "0::/", {"cpu.stat": "usage_usec 7"}, None),
         (
             read_throttled_seconds,
             "0::/a",

@@ -1,43 +1,85 @@
-import json
+import contextlib
 import os
 import resource
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from runs import wait_until
 from tfbench.machine import usage
 from tfbench.machine.usage import UsageMeter
 
 
 def test_workers_of_one_run_are_no_other_processes_and_their_memory_adds_up() -> None:
     times = iter((SimpleNamespace(user=1.0, system=0.5), SimpleNamespace(user=100.0, system=1.5)))
-    fellow = SimpleNamespace(pid=os.getpid(), cpu_times=lambda: next(times))
+    peer = SimpleNamespace(pid=os.getpid(), cpu_times=lambda: next(times))
     alone = UsageMeter()
-    together = UsageMeter(fellows=[fellow])
+    together = UsageMeter(peers=[peer])
     one = alone.finish()
     both = together.finish()
     assert both.own_cpu_seconds >= 100.0 > one.own_cpu_seconds
     assert both.peak_memory_bytes >= 2 * one.peak_memory_bytes
     gone = SimpleNamespace(pid=2**22 + 1, cpu_times=lambda: psutil.Process(2**22 + 1).cpu_times())
-    assert UsageMeter(fellows=[gone]).finish().peak_memory_bytes < both.peak_memory_bytes
+    assert UsageMeter(peers=[gone]).finish().peak_memory_bytes < both.peak_memory_bytes
 
 
-def test_measuring_processes_are_told_apart_by_their_run(
+@contextlib.contextmanager
+def measuring(run: str, mark: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """Starts a process that is shown as measuring, and a fork of it that outlives it."""
+    code = f"""
+import os, signal
+from tfbench.machine import usage
+usage._MARK = {mark!r}
+with usage.shown_as_measuring({run!r}):
+    fork = os.fork()
+    if fork:
+        print(fork, flush=True)
+    signal.pause()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        fork = int(process.stdout.readline())
+        try:
+            yield process
+        finally:
+            os.kill(fork, signal.SIGKILL)
+            process.kill()
+
+
+def test_measuring_processes_are_told_apart_by_their_run_until_they_are_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mark = f"test-{os.getpid()}"  # others may measure on this machine now
+    monkeypatch.setattr(usage, "_MARK", mark)
+    meeting = "a-very-long-name-of-a-machine." * 10 + ":12345"
+    with (
+        measuring(meeting, mark) as peer,
+        measuring("b", mark) as other,
+        usage.shown_as_measuring(meeting),
+    ):
+        assert [process.pid for process in usage.find_peer_processes(meeting)] == [peer.pid]
+        assert usage.count_other_workers(meeting) == 1
+        assert [process.pid for process in usage.find_peer_processes("b")] == [other.pid]
+        peer.kill()
+        peer.wait()
+        assert usage.find_peer_processes(meeting) == []
+        assert usage.count_other_workers("b") == 1  # this process; the fork of the peer is none
+    wait_until(lambda: usage.count_other_workers("b") == 0, "the end of both")
+
+
+def test_a_process_of_another_container_counts_but_is_no_peer_by_its_number(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    processes = []
-    for pid, run_id in enumerate(("a", "a", "b"), start=2**22 + 1):
-        request = tmp_path / f"{pid}.json"
-        request.write_text(json.dumps({"request": {"run_id": run_id}}), encoding="utf-8")
-        command = ["python", "-m", "tfbench.measure", str(request)]
-        processes.append(SimpleNamespace(pid=pid, info={"pid": pid, "cmdline": command}))
-    monkeypatch.setattr(psutil, "process_iter", lambda names: processes)
-    assert usage.find_peer_processes("a") == processes[:2]
-    assert usage.count_other_workers("a") == 1
+    name = f"00: 0002 @tfbench-measure/1/{os.getppid()}/{usage._digest('a')}\n"
+    sockets = tmp_path / "unix"
+    sockets.write_bytes(b"Num RefCount Path\n00: 0002 @\xff\n" + name.encode())
+    monkeypatch.setattr(usage, "_SOCKETS", sockets)
+    assert (usage.find_peer_processes("a"), usage.count_other_workers("b")) == ([], 1)
 
 
 @pytest.mark.parametrize(("num_in", "num_out"), [(3, 0), (0, 4), (3, 4)])

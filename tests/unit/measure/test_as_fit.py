@@ -62,14 +62,6 @@ def build(
         forget_modules(file.parent)
 
 
-def settings_of(model: Any) -> dict[str, Any]:
-    return {
-        "jit_compile": model.jit_compile,
-        "run_eagerly": model.run_eagerly,
-        "steps_per_execution": model.steps_per_execution,
-    }
-
-
 @pytest.mark.parametrize(
     "argument, value", [("jit_compile", True), ("run_eagerly", True), ("steps_per_execution", 7)]
 )
@@ -85,7 +77,7 @@ def test_what_compile_was_given_is_rejected_with_advice_that_works_either_way(
     for key, text in advice:
         chosen = int(text) if text.isdigit() else text
         model = build(code, given=(f"training.{key}",), **{key: chosen})
-        found.append(settings_of(model)[argument])
+        found.append(getattr(model, argument))
     assert found[0] == value
     assert found[1] != value
 
@@ -98,15 +90,6 @@ def test_several_steps_a_call_are_rejected_where_keras_does_one_with_advice_that
         own_training.set_execution(model, training, {}, "nets.py:build_model", ())
     given = ("training.steps_per_execution",)
     own_training.set_execution(model, training, {}, "nets.py:build_model", given)
-
-
-def test_what_compile_was_given_is_used_where_the_recipe_says_the_same() -> None:
-    model = build(COMPILED.format(arguments="steps_per_execution=4"), steps_per_execution=4)
-    assert settings_of(model) == {
-        "jit_compile": False,
-        "run_eagerly": False,
-        "steps_per_execution": 4,
-    }
 
 
 def test_the_run_says_where_fit_would_choose_xla_by_the_device(
@@ -217,27 +200,24 @@ def test_the_description_of_any_data_says_its_shapes(
     assert (spec.input_shape, spec.target_shape) == (input_shape, target_shape)
 
 
-def test_a_function_that_takes_the_datas_shapes_needs_data() -> None:
-    code = COMPILED.format(arguments="").replace("build_model()", "build_model(spec)")
-    file = Path("nets.py").absolute()
-    file.write_text(code, encoding="utf-8")
-    config = DatasetConfig(name="network")
-    model = ModelConfig(name=f"{file}:build_model")
-    with pytest.raises(RecipeError, match=r"takes spec.*Add load_data\(\)"):
-        data.make_splits(config, model, allows_code=True)
-    forget_modules(file.parent)
-
-
-def test_data_that_only_an_import_shows_is_not_passed_over() -> None:
+@pytest.mark.parametrize(
+    ("first_lines", "signature", "advice"),
+    [
+        ("", "build_model(spec)", r"takes spec.*Add load_data\(\)"),
+        # Only the import shows the data, which is not passed over.
+        ("from samples import *\n", "build_model()", r"--set dataset\.name=.*/nets\.py:load_data"),
+    ],
+)
+def test_a_network_without_data_that_needs_some_or_brings_some_is_rejected(
+    first_lines: str, signature: str, advice: str
+) -> None:
     Path("samples.py").write_text("def load_data(): ...\n", encoding="utf-8")
     file = Path("nets.py").absolute()
-    code = COMPILED.format(arguments="")
-    file.write_text(f"from samples import *\n{code}", encoding="utf-8")
-    config = DatasetConfig(name="network")
+    code = COMPILED.format(arguments="").replace("build_model()", signature)
+    file.write_text(first_lines + code, encoding="utf-8")
     model = ModelConfig(name=f"{file}:build_model")
-    advice = re.escape(f"--set dataset.name={file}:load_data")
     with pytest.raises(RecipeError, match=advice):
-        data.make_splits(config, model, allows_code=True)
+        data.make_splits(DatasetConfig(name="network"), model, allows_code=True)
     forget_modules(file.parent)
 
 

@@ -1,23 +1,19 @@
 """A checkpoint is there whole or not at all, and gives back what it was given."""
 
-import contextlib
 import errno
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
-from builders import build_epoch, build_placement, build_recipe, build_request
-from kinds import Fields
+from builders import build_epoch, build_recipe
 from prepared import build_prepared
 from tfbench import backends
 from tfbench.errors import MeasurementError, RecipeError
 from tfbench.measure import checkpoints, training
-from tfbench.measure.recorder import FitReadings
 from tfbench.measure.training import end_epoch
 from tfbench.runs.record import ResumePoint
 from tfbench.store import run_folder
@@ -121,36 +117,3 @@ def test_a_checkpoint_is_never_ahead_of_its_journal(
     for epoch in (1, 2):
         end_epoch(prepared, epochs, build_epoch(epoch=epoch))
     assert written == [1, 2]
-
-
-def test_the_time_of_a_resumed_run_goes_on_where_its_predecessor_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readings: list[FitReadings] = []
-    monkeypatch.setattr(training, "build_callbacks", readings.append)
-    monkeypatch.setattr(training, "_build_batches", lambda prepared: None)
-    monkeypatch.setattr(backends.current(), "watch", contextlib.nullcontext)
-    monkeypatch.setattr(backends.current(), "count_ahead", lambda *_: 0)
-    done = tuple(
-        build_epoch(epoch=number, elapsed_seconds=seconds)
-        for number, seconds in enumerate((12.5, 30.0), start=1)
-    )
-    request = build_request(
-        recipe=build_recipe(measurement={"steps": 5}),
-        resume=ResumePoint(run_id="a" * 32, checkpoint="epoch_000002.npz", epochs=done),
-    )
-    fitted: Fields = {}
-    prepared = build_prepared(
-        tmp_path,
-        request=request,
-        model=SimpleNamespace(fit=lambda **fields: fitted.update(fields)),
-        resolved=SimpleNamespace(placement=build_placement()),
-        splits=SimpleNamespace(
-            train=SimpleNamespace(num_samples=64),
-            validation=SimpleNamespace(num_samples=0),
-            pipeline=None,
-        ),
-    )
-    training.train(prepared)
-    assert fitted["initial_epoch"] == 2
-    assert readings[0].elapsed_before == 30.0

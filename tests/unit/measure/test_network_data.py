@@ -106,12 +106,3 @@ def test_structures_are_fed_as_they_are_and_alike_by_both_ways() -> None:
         splits, batch_size=3
     ).as_numpy_iterator()
     assert (x["b"] - 2**24).tolist() == [10, 11, 12]
-
-
-def test_weights_of_the_training_alone_leave_the_validation_unweighted() -> None:
-    x = np.zeros((4, 2), np.float32)
-    y = np.array([0, 1, 1, 0])
-    weights = np.array([1.0, 5.0])[y]
-    splits = splits_of_arrays(((x, y, weights), (x[:3], y[:3])), source="", where="")
-    assert splits.train.weights.tolist() == [1, 5, 5, 1]
-    assert splits.validation.weights.tolist() == [1, 1, 1]

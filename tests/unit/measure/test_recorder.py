@@ -1,5 +1,5 @@
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,33 +30,41 @@ class NotedBreakdown(Breakdown):
 
 
 class Run:
-    """A clock of milliseconds, given as a list or read each time, and what was made of it."""
+    """A clock of milliseconds, given as a list or set by a test, and what was made of it."""
 
     def __init__(
         self,
-        readings_ms: list[float] | Callable[[], float],
+        readings_ms: Iterable[float] | None = None,
         ask_first: Callable[[float], float] | None = None,
         epoch_steps: int | None = None,
         **config: Any,
     ) -> None:
+        self.now_ms = 0.0
+        self.done_ms = 0.0  # when the device has done what it was given
         self.spans = []
         self.synchronizations = 0
         self.breakdown = NotedBreakdown()
-        read_ms = readings_ms if callable(readings_ms) else iter(readings_ms).__next__
+        self._readings_ms = readings_ms and iter(readings_ms)
         self.clock = SpanClock(
             MeasurementConfig(**({"warmup_steps": 1} | config)),
             synchronize=self._synchronize,
             on_span=self.spans.append,
             breakdown=self.breakdown,
-            now=lambda: int(read_ms() * MS),
+            now=self._now,
             ask_first=ask_first,
             epoch_steps=epoch_steps,
         )
         self.clock.begin_training()
         self.clock.begin_epoch(1)
 
+    def _now(self) -> int:
+        if self._readings_ms:
+            self.now_ms = next(self._readings_ms)
+        return int(self.now_ms * MS)
+
     def _synchronize(self) -> None:
         self.synchronizations += 1
+        self.now_ms = max(self.now_ms, self.done_ms)
 
     def steps(self, count: int, *, each: int = 1, ends_epoch: bool = False) -> bool:
         reached = False
@@ -64,9 +72,22 @@ class Run:
             reached = self.clock.end_steps(each, ends_epoch=ends_epoch and index == count - 1)
         return reached
 
+    def train(self, step_ms: float, *, each: int = 1) -> int:
+        """Trains until a limit is reached, and returns the number of steps."""
+        is_over = False
+        while not is_over:
+            self.now_ms += step_ms * each
+            is_over = self.steps(1, each=each)
+        return self.clock.step
+
     @property
     def cuts(self) -> list[tuple[int, int, int]]:
         return [(span.epoch, span.first_step, span.last_step) for span in self.spans]
+
+
+def own_figure(figure: float) -> float:
+    """Stands in for what the first worker says, in the first worker."""
+    return figure
 
 
 @pytest.mark.parametrize("limit", [{"seconds": 1.0}, {"steps": 3}, {}])
@@ -74,12 +95,8 @@ class Run:
 def test_long_steps_end_the_warm_up_early_where_no_worker_must_agree(
     num_workers: int, warmup_end: int, limit: dict[str, float]
 ) -> None:
-    def ask_first(figure: float) -> float:
-        return figure
-
-    steps_ms = itertools.count(0.0, 6000.0)
-    asks = ask_first if num_workers > 1 else None
-    run = Run(steps_ms.__next__, asks, warmup_steps=10, **limit)
+    asks = own_figure if num_workers > 1 else None
+    run = Run(itertools.count(0.0, 6000.0), asks, warmup_steps=10, **limit)
     for _ in range(warmup_end):
         assert not run.clock.is_steady
         run.steps(1)
@@ -98,15 +115,14 @@ def test_metrics_within_metrics_and_arrays_become_numbers() -> None:
 
 def test_first_step_holds_all_that_fit_does_before_it_wherever_the_network_is_built() -> None:
     for built_ms in (0, 500):  # what is left of 1.1 s passes in the step
-        now_ms = 0
-        run = Run(lambda: now_ms)  # noqa: B023
-        now_ms = built_ms
+        run = Run()
+        run.now_ms = built_ms
         run.clock.begin_epoch(1)
-        now_ms = 1100
+        run.now_ms = 1100
         run.steps(1, ends_epoch=True)
-        now_ms += 300  # of validation
+        run.now_ms += 300  # of validation
         run.clock.begin_epoch(2)
-        now_ms += 10
+        run.now_ms += 10
         run.steps(1, ends_epoch=True)
         assert [span.seconds for span in run.spans] == pytest.approx([1.1, 0.010])
 
@@ -126,29 +142,12 @@ def test_span_ends_once_fifty_milliseconds_have_passed_with_one_synchronization(
 def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_five_times_as_long() -> (
     None
 ):
-    done_ms = 0.0  # when the device has done what it was given: 20 ms a step
-    now_ms = 0.0
-    spans = []
-
-    def synchronize() -> None:
-        nonlocal now_ms
-        now_ms = max(now_ms, done_ms)
-
-    config = MeasurementConfig(warmup_steps=4)
-    clock = SpanClock(
-        config,
-        synchronize=synchronize,
-        on_span=spans.append,
-        breakdown=NotedBreakdown(),
-        now=lambda: int(now_ms * MS),
-    )
-    clock.begin_training()
-    clock.begin_epoch(1)
+    run = Run(warmup_steps=4)
     for _ in range(60):
-        now_ms += 1.0  # in which the host gives a step out
-        done_ms = max(done_ms, now_ms) + 20.0
-        clock.end_steps(1, ends_epoch=False)
-    steady = spans[2:]
+        run.now_ms += 1.0  # in which the host gives a step out, and the device takes 20
+        run.done_ms = max(run.done_ms, run.now_ms) + 20.0
+        run.steps(1)
+    steady = run.spans[2:]
     assert len(steady) >= 4
     assert all(0.2 <= span.seconds <= 0.27 for span in steady), "without a limit 50 steps, a second"
 
@@ -183,44 +182,28 @@ def test_spans_are_cut(
 def test_several_workers_end_at_the_same_step_which_the_first_one_says() -> None:
     said = []  # by the first: after how many steps to ask again; 0: no more
 
-    def run(step_ms: float, ask_first: Callable[[float], float]) -> tuple[list[int], float]:
-        now_ms = 0.0
-        spans = []
+    def train(step_ms: float, answer: Callable[[float], float]) -> tuple[list[int], Run]:
         asked = []
 
         def ask(own: float) -> float:
-            nonlocal now_ms
-            now_ms += 1000.0  # which is in no span
-            asked.append(clock.step)
-            return ask_first(own)
+            run.now_ms += 1000.0  # which is in no span
+            asked.append(run.clock.step)
+            return answer(own)
 
-        clock = SpanClock(
-            MeasurementConfig(warmup_steps=2, seconds=60.0),
-            synchronize=lambda: None,
-            on_span=spans.append,
-            breakdown=NotedBreakdown(),
-            now=lambda: int(now_ms * MS),
-            ask_first=ask,
-        )
-        clock.begin_training()
-        clock.begin_epoch(1)
-        is_over = False
-        while not is_over:
-            now_ms += step_ms
-            is_over = clock.end_steps(1, ends_epoch=False)
-        assert spans[-1].last_step == clock.step
-        return asked, sum(span.seconds for span in spans) / clock.step
+        run = Run(None, ask, warmup_steps=2, seconds=60.0)
+        assert run.train(step_ms) == run.spans[-1].last_step
+        return asked, run
 
     def note(own: float) -> float:
         said.append(own)
         return own
 
-    first = run(100.0, note)
+    asked, first = train(100.0, note)
     answers = iter(said)
-    assert run(130.0, lambda own: next(answers))[0] == first[0]
-    assert first[0][-1] < 604
+    assert train(130.0, lambda own: next(answers))[0] == asked
+    assert asked[-1] < 604
     assert len(said) < 20
-    assert first[1] == pytest.approx(0.1)
+    assert sum(span.seconds for span in first.spans) / asked[-1] == pytest.approx(0.1)
 
 
 def test_limit_of_steps_counts_those_after_the_warmup() -> None:
@@ -236,23 +219,8 @@ def test_limit_of_steps_counts_those_after_the_warmup() -> None:
 def test_a_run_limited_by_seconds_makes_the_least_number_of_steps(
     step_ms: int, num_steps: int, has_workers: bool
 ) -> None:
-    now_ms = 0
-
-    def ask_first(own: float) -> float:
-        return own
-
-    run = Run(
-        lambda: now_ms,
-        seconds=1.0,
-        least_steps=5,
-        ask_first=ask_first if has_workers else None,
-    )
-    num_made = -1  # beside the warm-up
-    is_over = False
-    while not is_over:
-        now_ms += step_ms
-        is_over = run.steps(1)
-        num_made += 1
+    run = Run(None, own_figure if has_workers else None, seconds=1.0, least_steps=5)
+    num_made = run.train(step_ms) - 1  # beside the warm-up
     # Workers ask the first one at the end of a span, which may be a step later.
     assert num_steps <= num_made <= num_steps + (5 if has_workers else 0)
 
@@ -280,15 +248,8 @@ def test_a_run_limited_by_seconds_has_a_speed_however_long_a_call_takes(
 def test_a_run_limited_by_seconds_ends_with_whole_epochs_if_that_is_soon(
     epoch_steps: int | None, each: int, num_steps: int
 ) -> None:
-    now_ms = 0
-    run = Run(lambda: now_ms, epoch_steps=epoch_steps, seconds=1.0, warmup_steps=3)
-    num_made = -3
-    is_over = False
-    while not is_over:
-        now_ms += 100 * each
-        num_made += each
-        is_over = run.steps(1, each=each)
-    assert num_made == num_steps
+    run = Run(epoch_steps=epoch_steps, seconds=1.0, warmup_steps=3)
+    assert run.train(100.0, each=each) == 3 + num_steps
 
 
 def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_limit() -> None:
@@ -337,7 +298,12 @@ def test_mean_of_batches_weighs_a_short_last_one_like_the_others(
     )
 
 
-def test_an_epoch_s_training_validation_and_inference_each_have_their_own_time() -> None:
+@pytest.mark.parametrize(
+    ("is_followed", "batches_ahead", "ready_batches"), [(True, 2, 2), (True, 9, 3), (False, 2, 0)]
+)
+def test_an_epoch_s_training_validation_and_inference_each_have_their_own_time(
+    is_followed: bool, batches_ahead: int, ready_batches: int
+) -> None:
     now_ms = 0.0
     epochs = []
 
@@ -346,6 +312,10 @@ def test_an_epoch_s_training_validation_and_inference_each_have_their_own_time()
         now_ms += milliseconds
         return {"loss": 1.0}
 
+    followed = {
+        "validation": Validation(4, 4, is_whole=True),
+        "evaluate_training": lambda: take(400),
+    }
     readings = build_readings(
         SimpleNamespace(steps_per_execution=1),
         lambda span: None,
@@ -354,9 +324,9 @@ def test_an_epoch_s_training_validation_and_inference_each_have_their_own_time()
         steps_per_epoch=3,
         on_epoch=epochs.append,
         on_first_step=lambda: take(700),  # a check of devices
-        validation=Validation(4, 4, is_whole=True),
-        evaluate_training=lambda: take(400),
         elapsed_before=10.0,
+        batches_ahead=batches_ahead,
+        **followed if is_followed else {},
     )
     readings.begin_training()
     readings.clock.begin_epoch(1)
@@ -366,11 +336,13 @@ def test_an_epoch_s_training_validation_and_inference_each_have_their_own_time()
     take(50)  # the validation
     readings.end_epoch(1, {"loss": 0.5})
     (record,) = epochs
+    assert record.ready_batches == ready_batches  # before the clock of the next one begins
     assert record.epoch_seconds == pytest.approx(2.2)
     assert record.samples_per_second == pytest.approx(4 / 0.1)  # the first step is no steady one
-    assert record.validation_seconds == pytest.approx(0.05)
-    assert record.inference_seconds == pytest.approx(0.4)
-    assert record.elapsed_seconds == pytest.approx(10.0 + 2.2 + 0.7 + 0.05 + 0.4)
+    if is_followed:
+        assert record.validation_seconds == pytest.approx(0.05)
+        assert record.inference_seconds == pytest.approx(0.4)
+        assert record.elapsed_seconds == pytest.approx(10.0 + 2.2 + 0.7 + 0.05 + 0.4)
 
 
 def breakdown_at(*seconds: float) -> Breakdown:

@@ -13,7 +13,6 @@ import tensorflow as tf
 from keras.src import backend  # what Keras turns logs into numbers with
 from tensorflow.python.framework import ops
 
-from kinds import Fields
 from prepared import build_readings
 from tfbench.measure.recorder import Validation, build_callbacks
 from tfbench.runs.record import EpochRecord
@@ -25,9 +24,7 @@ EPOCHS = 2
 class Training:
     """A small training under the clock, whose spans are cut every four steps."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, *, ahead: int = 4, is_validated: bool = True
-    ) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reads = collections.Counter()  # of tensors, by where the training was
         self.spans = []
         self.epochs = []
@@ -54,8 +51,7 @@ class Training:
             now=lambda: 10_000_000 * readings.clock.step,  # 10 ms a step
             steps_per_epoch=STEPS,
             on_epoch=self._on_epoch,
-            batches_ahead=ahead,
-            validation=Validation(12, 4, is_whole=True) if is_validated else None,
+            validation=Validation(12, 4, is_whole=True),
         )
         callbacks = build_callbacks(readings)
         self._watch(callbacks)
@@ -63,7 +59,7 @@ class Training:
             batches.repeat(),
             steps_per_epoch=STEPS,
             epochs=EPOCHS,
-            validation_data=batches.repeat(3) if is_validated else None,
+            validation_data=batches.repeat(3),
             callbacks=callbacks,
             shuffle=False,
             verbose=0,
@@ -133,15 +129,3 @@ def test_steps_and_batches_of_a_validation_are_waited_for_only_where_a_span_or_a
         run.history["val_loss"]
     )
     assert run.epochs[1].loss < run.epochs[0].loss  # of each epoch anew
-
-
-@pytest.mark.parametrize(
-    ("options", "ready"), [({"ahead": 4}, 4), ({"ahead": 100}, STEPS), ({"is_validated": False}, 0)]
-)
-def test_an_epoch_says_how_many_batches_may_have_been_ready_before_its_clock_began(
-    monkeypatch: pytest.MonkeyPatch, options: Fields, ready: int
-) -> None:
-    assert [record.ready_batches for record in Training(monkeypatch, **options).epochs] == [
-        ready,
-        ready,
-    ]

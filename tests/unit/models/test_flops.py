@@ -28,11 +28,9 @@ def count(layer: Callable[..., Any], *shapes: tuple[int | None, ...]) -> int | N
 @pytest.mark.parametrize(
     ("layer", "shape", "products"),
     [
-        (layers.Dense(3), (4,), 4 * 3),
         (layers.Dense(3), (5, 4), 5 * 4 * 3),
         (layers.Conv2D(6, 3, strides=2, padding="same"), (8, 8, 4), 4 * 4 * 9 * 4 * 6),
         (layers.Conv2D(6, 3, padding="same", groups=2), (8, 8, 4), 8 * 8 * 9 * 2 * 6),
-        (layers.Conv2D(6, 3, dilation_rate=2), (8, 8, 4), 4 * 4 * 9 * 4 * 6),
         (layers.Conv1D(6, 3), (8, 4), 6 * 3 * 4 * 6),
         (layers.Conv3D(2, 2), (3, 3, 3, 1), 8 * 8 * 1 * 2),
         (
@@ -40,17 +38,12 @@ def count(layer: Callable[..., Any], *shapes: tuple[int | None, ...]) -> int | N
             (8, 8, 4),
             8 * 8 * 9 * 4 * 2,
         ),
-        (layers.SeparableConv2D(6, 3, padding="same"), (8, 8, 4), 8 * 8 * (9 * 4 + 4 * 6)),
         (layers.Conv2DTranspose(6, 3, strides=2, padding="same"), (4, 4, 5), 4 * 4 * 9 * 5 * 6),
         (layers.SimpleRNN(100), (28, 4), 28 * (4 * 100 + 100 * 100)),
-        (layers.LSTM(5, return_sequences=True), (10, 5), 10 * 4 * (5 * 5 + 5 * 5)),
         (layers.GRU(3), (7, 2), 7 * 3 * (2 * 3 + 3 * 3)),
-        (layers.Bidirectional(layers.GRU(3)), (7, 2), 2 * 7 * 3 * (2 * 3 + 3 * 3)),
         (layers.Embedding(10, 3), (5,), 0),
-        (layers.BatchNormalization(), (8, 8, 4), 0),
         (layers.LayerNormalization(axis=(1, 2)), (8, 4), 0),
         (layers.PReLU(), (8, 8, 4), 0),
-        (layers.MaxPooling2D(2), (8, 8, 4), 0),
     ],
     ids=lambda value: value.name if isinstance(value, layers.Layer) else None,
 )
@@ -60,21 +53,17 @@ def test_each_kind_of_layer_costs_two_operations_a_product(
     assert count(layer, shape) == 2 * products
 
 
-def test_attention_counts_projections_scores_and_weighted_values_whatever_the_order_of_its_arguments() -> (
-    None
-):
+def test_attention_counts_its_products_whatever_the_order_of_its_arguments() -> None:
     layer = layers.MultiHeadAttention(num_heads=2, key_dim=3, value_dim=4)
     projections = 5 * 8 * 2 * 3 + 7 * 8 * 2 * 3 + 7 * 8 * 2 * 4
     result = 5 * 2 * 4 * 8
-    within = 5 * 7 * 2 * (3 + 4)
+    within = 5 * 7 * 2 * (3 + 4)  # scores and weighted values
     # Over data, its own weights and what they make have gradients.
     expected = (projections + within + result, projections + 2 * (within + result))
     with without_weights():
         assert halves(connect(layer, (5, 8), (7, 8))) == expected
-        assert (
-            halves(connect(lambda value, query: layer(value=value, query=query), (7, 8), (5, 8)))
-            == expected
-        )
+        turned = connect(lambda value, query: layer(value=value, query=query), (7, 8), (5, 8))
+        assert halves(turned) == expected
 
 
 class Doubled(layers.Layer):
@@ -122,55 +111,34 @@ class Hidden(keras.Model):
 
 
 @pytest.mark.parametrize(
-    ("layer", "shapes", "names"),
+    ("layer", "shape", "kind"),
     [
-        (Hidden(name="hidden"), [(4, 4)], ("hidden (Hidden)",)),
-        (Doubled(name="twice"), [(4,)], ("twice (Doubled)",)),
-        (TwiceDense(4, name="two"), [(4,)], ("two (TwiceDense)",)),
-        (layers.Conv2D(2, 3, name="free"), [(None, 8, 3)], ("free (Conv2D, open length)",)),
-        (
-            layers.Bidirectional(layers.LSTM(3), name="both"),
-            [(None, 4)],
-            ("both (Bidirectional, open length)",),
-        ),
-        (layers.ConvLSTM2D(2, 3, name="lstm"), [(None, 4, 4, 1)], ("lstm (ConvLSTM2D)",)),
-        (
-            layers.TimeDistributed(layers.Dense(2), name="steps"),
-            [(5, 4)],
-            ("steps (TimeDistributed)",),
-        ),
-        (layers.EinsumDense("ab,bc->ac", 3, name="sum"), [(4,)], ("sum (EinsumDense)",)),
-        (lambda *both: layers.Dot(1, name="dot")(list(both)), [(4,), (4,)], ("dot (Dot)",)),
-        (
-            lambda *both: layers.Attention(name="attend")(list(both)),
-            [(5, 3), (7, 3)],
-            ("attend (Attention)",),
-        ),
-        (layers.ConvLSTM2D(2, 3, name="lstm"), [(5, 4, 4, 1)], ("lstm (ConvLSTM2D)",)),
-        (
-            layers.RNN([layers.GRUCell(3), layers.GRUCell(2)], name="stack"),
-            [(5, 4)],
-            ("stack (RNN)",),
-        ),
-        (lambda x: keras.ops.matmul(x, x), [(4, 4)], ("matmul",)),
+        (Hidden(), (4, 4), "Hidden"),
+        (Doubled(), (4,), "Doubled"),
+        (TwiceDense(4), (4,), "TwiceDense"),
+        (layers.Conv2D(2, 3), (None, 8, 3), "Conv2D, open length"),
+        (layers.ConvLSTM2D(2, 3), (None, 4, 4, 1), "ConvLSTM2D"),
+        (layers.TimeDistributed(layers.Dense(2)), (5, 4), "TimeDistributed"),
+        (layers.EinsumDense("ab,bc->ac", 3), (4,), "EinsumDense"),
+        (lambda x: layers.Dot(1)([x, x]), (4,), "Dot"),
+        (lambda x: layers.Attention()([x, x]), (5, 3), "Attention"),
+        (layers.RNN([layers.GRUCell(3), layers.GRUCell(2)]), (5, 4), "RNN"),
+        (lambda x: keras.ops.matmul(x, x), (4, 4), "Matmul"),
     ],
 )
 def test_what_is_not_known_is_named_instead_of_guessed(
-    layer: Any, shapes: list[tuple[int | None, ...]], names: tuple[str, ...]
+    layer: Any, shape: tuple[int | None, ...], kind: str
 ) -> None:
     with without_weights():
-        flops, training, unknown = count_model(connect(layer, *shapes))
+        flops, training, (unknown,) = count_model(connect(layer, shape))
     assert flops is None and training is None
-    assert len(unknown) == 1 and unknown[0].startswith(names)
+    assert unknown.endswith(f" ({kind})")
 
 
 def test_nested_models_are_taken_apart_for_the_size_that_they_get() -> None:
     inner = keras.Sequential([layers.Conv2D(2, 3, padding="same"), layers.Conv2D(3, 1)])
-    anywhere = keras.Input((None, None, 1))
-    of_any_size = keras.Model(anywhere, inner(anywhere))
-    nested = keras.Sequential(
-        [keras.Input((4, 4, 1)), of_any_size, layers.Flatten(), layers.Dense(2)]
-    )
+    of_any_size = connect(inner, (None, None, 1))
+    nested = connect(stack(of_any_size, layers.Flatten(), layers.Dense(2)), (4, 4, 1))
     # All but the first convolution have a gradient of their input, too.
     assert halves(nested) == (
         16 * 9 * 2 + 16 * 2 * 3 + 48 * 2,
@@ -186,18 +154,14 @@ def test_weights_that_are_only_looked_at_get_no_memory_later_on() -> None:
     assert model.count_params() == 10**12 + 10**6
 
 
-def build(name: str, shape: tuple[int, ...], num_classes: int | None, **options: Any) -> Any:
-    module = registry.load("models", name)
-    spec = build_spec(shape, num_classes, target_shape=())
+def test_a_network_that_no_recipe_has_costs_what_was_worked_out_by_hand() -> None:
+    module = registry.load("models", "rcnn")
     with without_weights():
-        return module.build_model(module.Config(**options), spec)
-
-
-def test_networks_that_no_recipe_has_cost_what_was_worked_out_by_hand() -> None:
-    # 4-100-1 with a recurrent layer over 28 steps
-    assert count_model(build("simple_rnn", (28, 4), None)).forward == 582_600
+        model = module.build_model(
+            module.Config(recomputes_feed_forward=False), build_spec((32, 32, 3))
+        )
     # conv1, four 3x3 convolutions of 128 channels at 2 x 16x16 and 2 x 8x8 places, l6
-    rcnn = count_model(build("rcnn", (32, 32, 3), 10, recomputes_feed_forward=False))
+    rcnn = count_model(model)
     assert rcnn.forward == 774_636_800
     # Three times that, but for the gradient of the data in the first 5x5 convolution.
     assert rcnn.training == 3 * 774_636_800 - 2 * 5 * 5 * 3 * 128 * 32 * 32
@@ -227,76 +191,50 @@ def branches(x: Any) -> Any:
     return layers.Dense(2)(layers.Concatenate()([layers.Dense(3)(x), frozen(layers.Dense(3))(x)]))
 
 
-def behind_a_frozen_branch(x: Any) -> Any:
-    return layers.Add()([layers.Dense(3)(x), layers.Dense(3)(frozen(layers.Dense(3))(x))])
-
-
 def shared(x: Any) -> Any:
     layer = layers.Dense(4)
     return layer(layer(x))
 
 
-def several_inputs(left: Any, right: Any) -> Any:
-    return layers.Dense(2)(layers.Add()([layers.Dense(3)(left), layers.Dense(3)(right)]))
-
-
 @pytest.mark.parametrize(
-    ("network", "shapes", "expected"),
+    ("network", "shape", "expected"),
     [
-        (stack(layers.Dense(3), layers.Dense(2)), [(4,)], (12 + 6, 12 + 2 * 6)),
+        (stack(layers.Dense(3), layers.Dense(2)), (4,), (12 + 6, 12 + 2 * 6)),
         # Neither has a gradient of its input; then the second has that one alone.
-        (stack(frozen(layers.Dense(3)), layers.Dense(2)), [(4,)], (12 + 6, 6)),
-        (stack(layers.Dense(3), frozen(layers.Dense(2))), [(4,)], (12 + 6, 12 + 6)),
-        (
-            stack(layers.Dense(3), frozen(layers.Dense(2)), layers.Dense(5)),
-            [(4,)],
-            (12 + 6 + 10, 12 + 6 + 2 * 10),
-        ),
-        (stack(frozen(layers.Dense(3)), frozen(layers.Dense(2))), [(4,)], (12 + 6, 0)),
-        (
-            stack(layers.BatchNormalization(), layers.Dense(3)),
-            [(4,)],
-            (12, 2 * 12),
-        ),  # it has scales that are trained
+        (stack(frozen(layers.Dense(3)), layers.Dense(2)), (4,), (12 + 6, 6)),
+        (stack(layers.Dense(3), frozen(layers.Dense(2))), (4,), (12 + 6, 12 + 6)),
+        (stack(frozen(layers.Dense(3)), frozen(layers.Dense(2))), (4,), (12 + 6, 0)),
+        # The first has scales that are trained.
+        (stack(layers.BatchNormalization(), layers.Dense(3)), (4,), (12, 2 * 12)),
         (
             stack(layers.BatchNormalization(scale=False, center=False), layers.Dense(3)),
-            [(4,)],
+            (4,),
             (12, 12),
         ),
-        (stack(layers.Rescaling(0.5), layers.Dropout(0.5), layers.Dense(3)), [(4,)], (12, 12)),
-        (
-            stack(layers.Dense(3), layers.Activation("relu"), layers.Dense(2)),
-            [(4,)],
-            (12 + 6, 12 + 2 * 6),
-        ),
-        (stack(layers.Dense(3), keras.ops.stop_gradient, layers.Dense(2)), [(4,)], (12 + 6, 6)),
-        (branches, [(4,)], (12 + 12 + 12, 12 + 2 * 12)),
-        (behind_a_frozen_branch, [(4,)], (12 + 12 + 9, 12 + 9)),
-        (shared, [(4,)], (32, 16 + 2 * 16)),
-        (several_inputs, [(4,), (5,)], (12 + 15 + 6, 12 + 15 + 2 * 6)),
-        (layers.LSTM(5), [(10, 3)], (10 * 4 * (15 + 25), 10 * 4 * (15 + 2 * 25))),
-        (stack(frozen(layers.LSTM(5)), layers.Dense(2)), [(10, 3)], (1600 + 10, 10)),
+        (stack(layers.Dense(3), keras.ops.stop_gradient, layers.Dense(2)), (4,), (12 + 6, 6)),
+        (branches, (4,), (12 + 12 + 12, 12 + 2 * 12)),
+        (shared, (4,), (32, 16 + 2 * 16)),
+        (layers.LSTM(5), (10, 3), (10 * 4 * (15 + 25), 10 * 4 * (15 + 2 * 25))),
         (
             layers.Bidirectional(layers.GRU(3)),
-            [(7, 2)],
+            (7, 2),
             (2 * 7 * 3 * (6 + 9), 2 * 7 * 3 * (6 + 2 * 9)),
         ),
         # What lies between the two kernels has a gradient.
         (
             layers.SeparableConv2D(6, 3, padding="same"),
-            [(8, 8, 4)],
+            (8, 8, 4),
             (64 * (36 + 24), 64 * (36 + 2 * 24)),
         ),
-        (Said(), [(4,)], (32, 32)),
-        (stack(layers.Dense(4), Said()), [(4,)], (16 + 32, 16 + 2 * 32)),
-        (stack(layers.Dense(4), frozen(Said())), [(4,)], (16 + 32, 16 + 32)),
+        (stack(layers.Dense(4), Said()), (4,), (16 + 32, 16 + 2 * 32)),
+        (stack(layers.Dense(4), frozen(Said())), (4,), (16 + 32, 16 + 32)),
     ],
 )
 def test_only_gradients_that_training_needs_are_counted(
-    network: Callable[..., Any], shapes: list[tuple[int, ...]], expected: tuple[int, int]
+    network: Callable[..., Any], shape: tuple[int, ...], expected: tuple[int, int]
 ) -> None:
     with without_weights():
-        assert halves(connect(network, *shapes)) == expected
+        assert halves(connect(network, shape)) == expected
 
 
 @pytest.mark.parametrize(

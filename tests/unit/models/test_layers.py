@@ -47,13 +47,11 @@ def differentiate(
     """
     gradient = np.zeros_like(array)
     for index in np.ndindex(*array.shape):
-        value = array[index]
-        sums = []
-        for moved in (value + step, value - step):
-            array[index] = moved
-            sums.append(np.sum(function() * upstream))
-        array[index] = value
-        gradient[index] = (sums[0] - sums[1]) / (2 * step)
+        array[index] += step
+        above = function()
+        array[index] -= 2 * step
+        gradient[index] = np.sum((above - function()) * upstream) / (2 * step)
+        array[index] += step
     return gradient
 
 
@@ -63,7 +61,6 @@ def differentiate(
         (3, 2, (24, 6), (12, 3)),  # as "same"
         (3, 2, (27, 7), (13, 3)),  # as "valid"
         (3, 2, (6, 7), (3, 3)),  # one axis hangs over
-        (2, 2, (5, 5), (3, 3)),
         (4, 3, (5, 6), (2, 2)),  # hangs over by two and by one
     ],
 )
@@ -75,7 +72,8 @@ def test_ceil_pooling_is_the_largest_cell_of_the_image_where_all_are_negative(
     y = layer(x).numpy()
     assert layer.compute_output_shape(x.shape) == y.shape == (2, *expected, 3)
     for i, j in np.ndindex(*expected):
-        window = x[:, i * strides : i * strides + pool_size, j * strides : j * strides + pool_size]
+        below = x[:, i * strides :, j * strides :]
+        window = below[:, :pool_size, :pool_size]
         np.testing.assert_array_equal(y[:, i, j], window.max(axis=(1, 2)))
 
 
@@ -150,19 +148,19 @@ def test_recurrent_convolution_adds_the_input_at_every_step(
 
     def rectify(state: Array) -> Array:
         state = np.maximum(state, 0)
-        # 16 filters: 16 // 8 + 1 = 3 channels
-        return (
-            normalize_in_numpy(state, 3, 1.0, 0.001, 0.75) if "normalization" in options else state
-        )
+        if "normalization" in options:  # over 16 // 8 + 1 channels
+            state = normalize_in_numpy(state, 3, 1.0, 0.001, 0.75)
+        return state
 
     def convolve(x: Array, kernel: Array, bias: Array) -> Array:
         return keras.ops.conv(x, kernel, padding="same").numpy() + bias
 
     forward = convolve(x, *weights[:2])
-    state = rectify(forward) if options.get("rectifies_first") else forward
-    for step in range(2):
-        state = convolve(state, *weights[2:]) + forward
-        state = rectify(state) if step == 1 or options.get("rectifies_each_step", True) else state
+    state = rectify(forward) if "rectifies_first" in options else forward
+    state = convolve(state, *weights[2:]) + forward
+    if "rectifies_each_step" not in options:
+        state = rectify(state)
+    state = rectify(convolve(state, *weights[2:]) + forward)
     y = layer(x).numpy()
     assert layer.compute_output_shape(x.shape) == y.shape
     np.testing.assert_allclose(y, state, atol=1e-12)
@@ -204,9 +202,9 @@ def test_each_way_back_is_what_its_statement_does_in_numpy(
     backward: str, ties: bool, dtype: str
 ) -> None:
     x = normal(2, 4, 6, 3).astype(dtype)
-    x = (
-        np.where(x < 0.5, np.where(x < -0.5, -0.0, 0.0), np.round(x)).astype(dtype) if ties else x
-    )  # zeros of any sign
+    if ties:  # zeros of any sign among them
+        x = np.round(x)
+        x[x < 0] = -0.0
     y, of_x, upstream = run(SwitchableMaxPooling2D(2, backward, dtype=dtype), x)
     assert of_x.dtype == dtype
     np.testing.assert_array_equal(y, x.reshape(2, 2, 2, 3, 2, 3).max(axis=(2, 4)))
@@ -240,43 +238,27 @@ def test_xla_that_computes_the_input_again_sends_no_gradient_to_another_cell() -
         (
             lambda: CeilMaxPooling2D(1, 3),
             None,
-            "strides must be from 1 to pool_size. Received: pool_size=1, strides=3",
+            "from 1 to pool_size. Received: pool_size=1, strides=3",
         ),
-        (
-            lambda: CeilMaxPooling2D(3, 2),
-            (None, None, 5, 1),
-            "height and width must be 3 or more. Received: None",
-        ),
+        (lambda: CeilMaxPooling2D(3, 2), (None, None, 5, 1), "must be 3 or more. Received: None"),
         (
             lambda: LocallyConnected2D(2, 3, kernel_initializer="he_normal"),
             None,
             "Received: 3 and HeNormal.",
         ),
-        (
-            lambda: LocallyConnected2D(1, 3),
-            (None, None, 6, 1),
-            "height, width and channels must be known",
-        ),
+        (lambda: LocallyConnected2D(1, 3), (None, None, 6, 1), "and channels must be known"),
         (
             lambda: LocalResponseNormalization(4, name="lrn"),
             None,
             "lrn: size must be odd. Received: 4. Use 5.",
         ),
         (lambda: LocalResponseNormalization(bias=0), None, "bias must be above 0. Received: 0"),
-        (
-            lambda: RecurrentConvolution2D(4, num_feedback_steps=0),
-            None,
-            "num_feedback_steps must be at least 1.",
-        ),
-        (
-            lambda: SwitchableMaxPooling2D(2, "scatter"),
-            None,
-            "backward must be one of index_scatter, mask_multiply",
-        ),
+        (lambda: RecurrentConvolution2D(4, num_feedback_steps=0), None, "must be at least 1."),
+        (lambda: SwitchableMaxPooling2D(2, "scatter"), None, "one of index_scatter, mask_multiply"),
         (
             lambda: SwitchableMaxPooling2D(2),
             (1, 4, 5, 1),
-            "must be multiples of pool_size. Received: 4 and 5 with",
+            "multiples of pool_size. Received: 4 and 5",
         ),
     ],
 )

@@ -19,19 +19,13 @@ from tfbench.models.layers import Config, build_model
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import find_problems
 
-
-def data(*shape: int, classes: int | None = 10, **more: Any) -> DatasetSpec:
-    return build_spec(shape, classes, **more)
-
-
-def read(*layers: Any) -> Config:
-    config, problems = find_problems(Config, {"layer": list(layers)}, "model")
-    assert config is not None, problems
-    return config
+DENSE = {"type": "Dense", "units": 1}
 
 
 def build(*layers: Any, spec: DatasetSpec | None = None) -> Any:
-    return build_model(read(*layers), spec or data(6, 6, 2))
+    config, problems = find_problems(Config, {"layer": list(layers)}, "model")
+    assert config is not None, problems
+    return build_model(config, spec or build_spec((6, 6, 2)))
 
 
 def test_layers_that_keras_lacks_and_how_weights_start_can_be_named() -> None:
@@ -41,7 +35,7 @@ def test_layers_that_keras_lacks_and_how_weights_start_can_be_named() -> None:
         {"type": "LocallyConnected2D", "name": "local", "filters": 32, "kernel_size": 3, **start},
         {"type": "Flatten"},
         {"type": "Dense", "units": 10},
-        spec=data(12, 12, 64),
+        spec=build_spec((12, 12, 64)),
     )
     # 6*6 places of 9*64*32 weights and 32 biases, then 6*6*32*10 + 10
     assert model.count_params() == 663_552 + 1_152 + 11_530
@@ -50,15 +44,11 @@ def test_layers_that_keras_lacks_and_how_weights_start_can_be_named() -> None:
 
 
 def test_the_table_in_the_docs_can_be_built() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "how-to" / "own-network.md").read_text(
-        encoding="utf-8"
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "own-network.md"
+    (block,) = re.findall(
+        r"```toml\n([^`]*\[\[model\.layer\]\][^`]*)```", page.read_text(encoding="utf-8")
     )
-    (block,) = (
-        block
-        for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-        if "[[model.layer]]" in block
-    )
-    model = build(*tomllib.loads(block)["model"]["layer"], spec=data(28, 28, 1))
+    model = build(*tomllib.loads(block)["model"]["layer"], spec=build_spec((28, 28, 1)))
     # 5*5*1*64 + 64, then 14*14*64*10 + 10
     assert model.count_params() == 1_664 + 125_450
 
@@ -66,18 +56,11 @@ def test_the_table_in_the_docs_can_be_built() -> None:
 def test_a_graph_with_a_shortcut_computes_what_it_says() -> None:
     ones = {"bias_initializer": "ones"}
     model = build(
-        {
-            "type": "Dense",
-            "name": "a",
-            "units": 3,
-            "inputs": ["data"],
-            "activation": "relu",
-            **ones,
-        },
-        {"type": "Dense", "name": "b", "units": 3, "inputs": ["data"], "use_bias": False},
+        DENSE | {"name": "a", "units": 3, "activation": "relu", **ones},
+        DENSE | {"name": "b", "units": 3, "inputs": ["data"], "use_bias": False},
         {"type": "Add", "name": "sum", "inputs": ["a", "b"]},
         {"type": "Concatenate", "inputs": ["sum", "data"]},
-        spec=data(2, classes=5),
+        spec=build_spec((2,), 5),
     )
     x = np.array([[1.0, -2.0], [0.5, 3.0]], "float32")
     a, b = (model.get_layer(name) for name in "ab")
@@ -90,7 +73,7 @@ def test_a_layer_may_hold_another_and_the_last_one_of_a_regression_gets_the_targ
     inner = {"class_name": "LSTM", "module": "keras.layers", "config": {"units": 3}}
     model = build(
         {"type": "Bidirectional", "layer": inner},
-        spec=data(7, 2, classes=None, target_shape=(3, 2)),
+        spec=build_spec((7, 2), None, target_shape=(3, 2)),
     )
     assert model.count_params() == 2 * 4 * 3 * (2 + 3 + 1)
     assert model.output_shape == (None, 3, 2)
@@ -103,28 +86,14 @@ def test_a_layer_may_hold_another_and_the_last_one_of_a_regression_gets_the_targ
         ([{}], "model.layer.0.type: missing."),
         ([{"type": "Flatten", "inputs": "data"}], "model.layer.0.inputs: must be a list."),
         (
-            [
-                {"type": "Dense", "name": "one", "units": 1},
-                {"type": "Dense", "units": 1, "inputs": ["onn"]},
-            ],
-            (
-                "layer 'dense2': no layer above is named 'onn'. Did you mean 'one'? Named are:"
-                " data, one."
-            ),
+            [DENSE | {"name": "one"}, DENSE | {"inputs": ["onn"]}],
+            "layer 'dense2': no layer above is named 'onn'. Did you mean 'one'? Named are: data,"
+            " one.",
         ),
+        ([DENSE | {"inputs": ["b"]}, DENSE | {"name": "b"}], "no layer above is named 'b'."),
+        ([DENSE | {"name": "data"}], "layer 'data': the name is taken already."),
         (
-            [
-                {"type": "Dense", "units": 1, "inputs": ["b"]},
-                {"type": "Dense", "name": "b", "units": 1},
-            ],
-            "layer 'dense1': no layer above is named 'b'. Named are: data.",
-        ),
-        ([{"type": "Flatten", "name": "data"}], "layer 'data': the name is taken already."),
-        (
-            [
-                {"type": "Flatten", "name": "lost"},
-                {"type": "Dense", "units": 1, "inputs": ["data"]},
-            ],
+            [DENSE | {"name": "lost"}, DENSE | {"inputs": ["data"]}],
             "layer 'lost': no other layer takes its output.",
         ),
     ],
@@ -137,39 +106,22 @@ def test_a_wrong_table_is_rejected_without_keras(layers: list[Any], message: str
 
 
 @pytest.mark.parametrize(
-    ("layers", "message"),
+    ("layer", "message"),
     [
+        (DENSE | {"name": "out"}, "model.layer 'out': the last layer must have 10 outputs"),
+        ({"type": "Convv2D"}, "keras.layers has no Convv2D. Did you mean 'Conv2D'?"),
+        (DENSE | {"unit": 9}, "model.layer 'dense1' (Dense), fed with (6, 6, 2): "),
+        ({"type": "Conv2D", "filters": 1, "kernel_size": 7}, "(Conv2D), fed with (6, 6"),
+        ({"type": "Flatten", "name": "a/b"}, "model.layer 'a/b' (Flatten)"),
         (
-            [{"type": "Dense", "name": "out", "units": 9}],
-            "model.layer 'out': the last layer must have 10 outputs",
-        ),
-        ([{"type": "Convv2D", "name": "c"}], "keras.layers has no Convv2D. Did you mean 'Conv2D'?"),
-        (
-            [{"type": "Dense", "name": "d", "unit": 9}],
-            "model.layer 'd' (Dense), fed with (6, 6, 2): ",
-        ),
-        (
-            [{"type": "Conv2D", "name": "c", "filters": 1, "kernel_size": 7}],
-            "model.layer 'c' (Conv2D), fed with (6, 6",
-        ),
-        ([{"type": "Flatten", "name": "a/b"}], "model.layer 'a/b' (Flatten)"),
-        (
-            [
-                {
-                    "type": "ConvLSTM1D",
-                    "name": "s",
-                    "filters": 1,
-                    "kernel_size": 1,
-                    "return_state": True,
-                }
-            ],
+            {"type": "ConvLSTM1D", "filters": 1, "kernel_size": 1, "return_state": True},
             "one output",
         ),
-        ([{"type": "RNN", "name": "r"}], "model.layer 'r' (RNN), fed with (6, 6, 2): 'cell'"),
+        ({"type": "RNN"}, "model.layer 'rnn1' (RNN), fed with (6, 6, 2): 'cell'"),
     ],
 )
-def test_a_layer_that_does_not_fit_is_named(layers: list[Any], message: str) -> None:
-    assert message in error_of(RecipeError, build, *layers)
+def test_a_layer_that_does_not_fit_is_named(layer: Fields, message: str) -> None:
+    assert message in error_of(RecipeError, build, layer)
 
 
 @pytest.mark.parametrize(
@@ -177,16 +129,8 @@ def test_a_layer_that_does_not_fit_is_named(layers: list[Any], message: str) -> 
     [
         {"type": "Lambda", "function": {"class_name": "__lambda__", "config": {"value": "4wA="}}},
         {"type": "TFSMLayer", "filepath": "/tmp/x"},
-        {
-            "type": "Dense",
-            "units": 1,
-            "activation": {"class_name": "Lambda", "module": "keras.layers", "config": {}},
-        },
-        {
-            "type": "Dense",
-            "units": 1,
-            "activation": {"class_name": "function", "module": "os", "config": "system"},
-        },
+        DENSE | {"activation": {"class_name": "Lambda", "module": "keras.layers", "config": {}}},
+        DENSE | {"activation": {"class_name": "function", "module": "os", "config": "system"}},
         {"type": "Bidirectional", "layer": {"class_name": "system", "module": "os", "config": {}}},
     ],
 )

@@ -4,13 +4,14 @@ Tests/support/profiles.py says what was recorded.
 """
 
 import dataclasses
+import math
+from operator import itemgetter
 
 import pytest
 
 from profiles import (
-    CONV,
+    MS,
     PEAK,
-    POOL,
     build_call,
     build_partly_traced,
     build_profile,
@@ -34,6 +35,16 @@ def phases_of(profile: StepProfile) -> dict[str, float]:
     return {phase.name: milliseconds(phase.seconds) for phase in profile.phases}
 
 
+def checks_of(profile: StepProfile, *names: str) -> list[tuple[float, ...]]:
+    """Returns figures of the checks of forward, backward and update, in ms; None counts as 0."""
+    found = []
+    for check in profile.checks:
+        assert check.sum_seconds == pytest.approx(check.phase_seconds)
+        values = [getattr(check, f"{name}_seconds") for name in names]
+        found.append(tuple(milliseconds(value or 0.0) for value in values))
+    return found
+
+
 def trace_again(one: ProfileRound, **calls: dict[str, float]) -> ProfileRound:
     """Returns the round with other milliseconds of some parts in some traced functions."""
     traced = {name: build_call(name, **parts) for name, parts in calls.items()}
@@ -42,15 +53,9 @@ def trace_again(one: ProfileRound, **calls: dict[str, float]) -> ProfileRound:
 
 def test_a_phase_is_the_difference_of_two_functions_and_the_mean_of_the_rounds() -> None:
     profile = summarize()
-    phases = {
-        "input": 0.3,
-        "dispatch": 0.2,
-        "forward": 1.0,
-        "backward": 3.0,
-        "update": 1.0,
-        "keras loop": 0.4,
-    }
-    assert phases_of(profile) == phases and list(phases_of(profile)) == list(phases)
+    names = ["input", "dispatch", "forward", "backward", "update", "keras loop"]
+    assert list(phases_of(profile)) == names
+    assert list(phases_of(profile).values()) == [0.3, 0.2, 1.0, 3.0, 1.0, 0.4]
     assert milliseconds(profile.sum_seconds) == 5.9
     assert milliseconds(profile.full_seconds) == 6.0
     assert milliseconds(profile.pipeline_seconds) == 0.9
@@ -86,76 +91,39 @@ def test_a_part_is_the_mean_of_the_functions_that_it_was_seen_in_without_the_upd
 
 
 def test_operations_and_host_overhead_are_held_against_each_phase() -> None:
-    checks = {check.phase: check for check in summarize().checks}
-    found = {
-        name: tuple(
-            map(
-                milliseconds,
-                (check.operations_seconds, check.overhead_seconds, check.phase_seconds),
-            )
-        )
-        for name, check in checks.items()
-    }
     # Forward: 1.2 ms of which 0.8 are busy and 0.2 dispatch. Update: 0.7 of the optimizer, 0.1 of
     # nothing's.
-    assert found == {
-        "forward": (0.8, 0.2, 1.0),
-        "backward": (2.6, 0.4, 3.0),
-        "update": (0.8, 0.2, 1.0),
-    }
-    assert all(check.sum_seconds == pytest.approx(check.phase_seconds) for check in checks.values())
+    expected = [(0.8, 0.2, 1.0), (2.6, 0.4, 3.0), (0.8, 0.2, 1.0)]
+    assert checks_of(summarize(), "operations", "overhead", "phase") == expected
 
 
 def test_what_was_at_work_without_a_name_is_told_from_what_was_idle() -> None:
-    checks = {
-        check.phase: check for check in summarize(rounds=(build_partly_traced("at work"),)).checks
-    }
-    found = {
-        name: tuple(
-            map(
-                milliseconds,
-                (check.named_seconds, check.unnamed_seconds or 0.0, check.overhead_seconds),
-            )
-        )
-        for name, check in checks.items()
-    }
-    assert found == {
-        "forward": (0.1, 0.8, 0.1),
-        "backward": (0.3, 2.4, 0.3),
-        "update": (0.1, 0.8, 0.1),
-    }
-    assert [check.named_share for check in checks.values()] == pytest.approx([0.1] * 3)
-    assert all(check.sum_seconds == pytest.approx(check.phase_seconds) for check in checks.values())
-    not_told = summarize(rounds=(build_partly_traced("not told"),)).checks
-    assert [check.unnamed_seconds for check in not_told] == [None, None, None]
-    assert milliseconds(not_told[1].overhead_seconds) == 2.7
+    profile = summarize(rounds=(build_partly_traced("at work"),))
+    expected = [(0.1, 0.8, 0.1), (0.3, 2.4, 0.3), (0.1, 0.8, 0.1)]
+    assert checks_of(profile, "named", "unnamed", "overhead") == expected
+    assert [check.named_share for check in profile.checks] == pytest.approx([0.1] * 3)
+    not_told = summarize(rounds=(build_partly_traced("not told"),))
+    assert [check.unnamed_seconds for check in not_told.checks] == [None, None, None]
+    assert checks_of(not_told, "overhead")[1] == (2.7,)
 
 
 @pytest.mark.parametrize("rest", ["at work", "idle"])
 def test_times_of_a_gpu_are_its_own_however_much_the_trace_slows_the_host(rest: str) -> None:
     # The host takes twice as long with the trace; the kernels as long as without.
-    of_gpu, of_host = (
-        summarize(rounds=(build_partly_traced(rest, on_device=on_device),))
-        for on_device in (True, False)
-    )
+    of_gpu = summarize(rounds=(build_partly_traced(rest, on_device=True),))
+    of_host = summarize(rounds=(build_partly_traced(rest, on_device=False),))
     assert milliseconds(of_gpu.layers[0].forward.seconds) == 0.1
-    for one, other in zip(of_gpu.checks, of_host.checks, strict=True):
-        assert one.operations_seconds == pytest.approx(other.operations_seconds)
-        assert one.overhead_seconds == pytest.approx(other.overhead_seconds)
-        assert one.unnamed_seconds == pytest.approx(other.unnamed_seconds)
+    figures = ("operations", "overhead", "unnamed")
+    assert checks_of(of_gpu, *figures) == checks_of(of_host, *figures)
 
 
 def test_phases_have_intervals_over_their_paired_rounds() -> None:
     # Forward 0.9, 1 and 1.1 ms: standard deviation 0.1, over the root of 3, by Student's t of two
     # degrees of freedom.
     profile = summarize()
-    forward = next(phase for phase in profile.phases if phase.name == "forward")
+    forward = profile.phases[2]
     half = 0.1 / 3**0.5 * 4.302653
-    assert forward.low is not None and forward.high is not None
-    assert (1000 * forward.low, 1000 * forward.high) == (
-        pytest.approx(1 - half),
-        pytest.approx(1 + half),
-    )
+    assert (forward.low, forward.high) == pytest.approx((1e-3 * (1 - half), 1e-3 * (1 + half)))
     assert profile.full_half_width == pytest.approx(6e-3 * half)
     assert profile.difference_half_width == pytest.approx(0.1e-3 * half)
     single = summarize(rounds=(build_round(),))
@@ -167,15 +135,11 @@ def test_which_rounds_are_kept_is_part_of_what_is_uncertain() -> None:
     # The step is one function, of 1 to 10 ms: the two longest are left out. Its mean is 4.5, and at
     # the bound it is 8: influences are (x - 4.5 - 3.5 x 0.2) / 0.8 of those that are kept, and 3.5
     # of the others.
-    rounds = tuple(
-        build_round(**dict.fromkeys(build_round().seconds, float(length)))
-        for length in range(1, 11)
-    )
-    kept = KeptRounds(rounds)
+    kept = KeptRounds([ProfileRound(seconds={"full": MS * length}) for length in range(1, 11)])
     influences = [(length - 5.2) / 0.8 for length in range(1, 9)] + [3.5, 3.5]
-    error = sum(one**2 for one in influences) ** 0.5 / 10 * (8 / 7) ** 0.5
-    half = kept.half_width(lambda seconds: seconds["full"])
-    assert milliseconds(kept.mean(lambda seconds: seconds["full"])) == 4.5
+    error = math.hypot(*influences) / 10 * (8 / 7) ** 0.5
+    half = kept.half_width(itemgetter("full"))
+    assert milliseconds(kept.mean(itemgetter("full"))) == 4.5
     assert 1000 * half == pytest.approx(2.364624 * error)
     assert error > 2.449490 / 8**0.5  # that of the mean of the eight, as if nothing had chosen them
 
@@ -183,16 +147,11 @@ def test_which_rounds_are_kept_is_part_of_what_is_uncertain() -> None:
 def test_operations_that_take_longer_beside_the_update_are_its_cost() -> None:
     calls = {"update": {"forward/0": 0.5, "backward/1": 2.0}}  # 0.1 and 0.2 ms more
     profile = summarize(rounds=(trace_again(build_round(), **calls), build_round()))
-    checks = {check.phase: check for check in profile.checks}
-    assert {name: milliseconds(check.slowdown_seconds) for name, check in checks.items()} == {
-        "forward": 0,
-        "backward": 0,
-        "update": 0.15,  # the mean of 0.3 and nothing
-    }
+    # The mean of 0.3 and nothing
+    assert checks_of(profile, "slowdown") == [(0,), (0,), (0.15,)]
     # Of the first round's 5.2 ms 4.5 are busy, of its 4.2 up to there 3.4: -0.1 ms. Of the
     # second's: 0.2.
-    assert milliseconds(checks["update"].overhead_seconds) == 0.05
-    assert milliseconds(checks["update"].sum_seconds) == 1.0
+    assert checks_of(profile, "overhead", "sum")[2] == (0.05, 1.0)
     assert milliseconds(profile.layers[1].backward.seconds) == 1.8
 
 
@@ -205,8 +164,6 @@ def test_a_layer_is_bound_by_what_takes_longer_at_the_peaks() -> None:
     # 0.5.
     assert (conv.backward.flops, conv.backward.bound) == (16_000_000, "memory")
     assert conv.backward.roof_share == pytest.approx(0.64)
-    counted = dataclasses.replace(CONV, gradient_flops_per_sample=2_500_000)
-    assert summarize(layers=(counted, POOL)).layers[0].backward.flops == 8 * 2_500_000
     # No operations; 0.9 MB are 0.09 ms of 1.8.
     assert (pool.backward.flops, pool.backward.bound) == (0, None)
     assert pool.backward.roof_share == pytest.approx(0.05)  # so that memory does not bound it

@@ -33,16 +33,10 @@ def test_a_file_of_code_trains_on_the_data_of_its_own(
     file = in_tmp_path / "nets.py"
     file.write_text(f"{TRACE}{code}\n", encoding="utf-8")
     request = load_request("nets.py:build", values={"training.epochs": 2, "model.width": 3})
-    assert (request.recipe.model.name, request.recipe.model.options) == (
-        f"{file}:build",
-        {"width": 3},
-    )
-    assert request.recipe.dataset.name == dataset.format(file=file)
-    assert (request.recipe.name, request.recipe.training.epochs, request.allows_code) == (
-        "nets",
-        2,
-        True,
-    )
+    recipe = request.recipe
+    assert (recipe.model.name, recipe.model.options) == (f"{file}:build", {"width": 3})
+    assert recipe.dataset.name == dataset.format(file=file)
+    assert (recipe.name, recipe.training.epochs, request.allows_code) == ("nets", 2, True)
     assert not Path("imported").exists()
 
 
@@ -57,11 +51,11 @@ def test_a_file_of_code_trains_on_the_data_of_its_own(
 def test_a_network_saved_in_another_format_is_named_with_what_to_do(
     in_tmp_path: Path, name: str, told: str
 ) -> None:
+    path = in_tmp_path / name
     if name == "saved":
-        (in_tmp_path / name).mkdir()
-        (in_tmp_path / name / "saved_model.pb").touch()
-    else:
-        (in_tmp_path / name).touch()
+        path.mkdir()
+        path /= "saved_model.pb"
+    path.touch()
     with pytest.raises(UnknownNameError, match=told):
         find_recipe(name)
     with pytest.raises(RecipeError, match=told):
@@ -71,8 +65,6 @@ def test_a_network_saved_in_another_format_is_named_with_what_to_do(
 def test_a_saved_network_is_a_recipe_for_data_that_is_named(in_tmp_path: Path) -> None:
     (in_tmp_path / "net.keras").touch()
     recipe = load_recipe(find_recipe("net.keras"), {"dataset.name": "mnist"})
-    assert (recipe.model.options["file"], recipe.dataset.name) == (
-        f"{in_tmp_path}/net.keras",
-        "mnist",
-    )
+    assert recipe.model.options["file"] == f"{in_tmp_path}/net.keras"
+    assert recipe.dataset.name == "mnist"
     assert load_recipe(find_recipe("net.keras")).dataset.options["num_samples"] == 1024

@@ -5,8 +5,6 @@ import tomllib
 import pytest
 
 from tfbench.errors import RecipeError
-from tfbench.recipe import files
-from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.toml_text import format_toml, parse_toml, parse_value
 
 # Of these, Python would take minutes for the last.
@@ -36,14 +34,12 @@ def test_writes_tables_then_tables_inside_them() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *("", 'a "b" \\ c', "line\nline\ttab", "ü 数 🎉", "\x00\x1b\x7f"),
-        *(0, -5, 10**15, 1e-8, 1e300, 2.0, True, False, [[1], [2, 3]]),
-        *(
-            {},
-            [{}, {"x": {}}],
-            [{"a": 1, "figures": {"x y": 1.5}}],
-            [{"more": {"x": [[{"y": 1}]]}}],
-        ),
+        ["", 'a "b" \\ c', "line\nline\ttab", "ü 数 🎉", "\x00\x1b\x7f"],
+        [0, -5, 10**15, 1e-8, 1e300, 2.0, True, False, [[1], [2, 3]]],
+        {},
+        [{}, {"x": {}}],
+        [{"a": 1, "figures": {"x y": 1.5}}],
+        [{"more": {"x": [[{"y": 1}]]}}],
     ],
 )
 def test_values_read_back(value: object) -> None:
@@ -56,11 +52,16 @@ def test_values_read_back(value: object) -> None:
         ("x = ", "is not valid TOML: "),
         ("x = " + "1" * 5000, "holds an integer of more than 64 bits"),
         ("x = " + "[" * 2000 + "]" * 2000, "holds arrays or tables of too many levels"),
-        *((text, "holds a key of more than 32 levels") for text in DEEP),
     ],
 )
 def test_what_python_cannot_read_is_rejected(text: str, problem: str) -> None:
     with pytest.raises(RecipeError, match=f"^{problem}"):
+        parse_toml(text)
+
+
+@pytest.mark.parametrize("text", DEEP, ids=range(len(DEEP)))
+def test_a_key_of_too_many_levels_is_rejected(text: str) -> None:
+    with pytest.raises(RecipeError, match="holds a key of more than 32 levels"):
         parse_toml(text)
 
 
@@ -79,10 +80,3 @@ def test_a_value_is_one_value() -> None:
     assert parse_value("[1, 2]") == [1, 2]
     with pytest.raises(RecipeError, match="there is more than one value"):
         parse_value("1\nother = 2")
-
-
-@pytest.mark.parametrize("name", [path.stem for path in files.shipped_folder().glob("*.toml")])
-def test_a_recipe_reads_back(name: str) -> None:
-    recipe = files.load_recipe(files.find_recipe(name))
-    text = format_toml(recipe_tables.to_tables(recipe), recipe_tables.list_meanings(recipe))
-    assert recipe_tables.from_tables(tomllib.loads(text), name=name, source="text") == recipe

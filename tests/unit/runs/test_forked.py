@@ -6,7 +6,6 @@ Which are, what they have, and whose end ends whose.
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -75,23 +74,19 @@ def fork(forker: Forker, tmp_path: Path) -> Iterator[Fork]:
         one.stdin.close()
 
 
+def list_prepared() -> set[int]:
+    children = psutil.Process().children()
+    return {child.pid for child in children if "fake_forks" in child.cmdline()}
+
+
 def prepared_by(one: psutil.Process | Any) -> psutil.Process:
     """Returns the prepared process that something was forked from."""
     return psutil.Process(one.pid).parent().parent()
 
 
-@pytest.mark.parametrize(
-    ("code", "returncode"),
-    [
-        ("import os; os._exit(3)", 3),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -11),
-    ],
-)
-def test_an_exit_code_is_that_of_a_process_that_was_started(
-    fork: Fork, code: str, returncode: int
-) -> None:
-    one = fork(code)
-    assert one.wait() == one.poll() == one.returncode == returncode
+def test_an_exit_code_is_that_of_a_process_that_was_started(fork: Fork) -> None:
+    one = fork("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    assert one.wait() == one.poll() == one.returncode == -signal.SIGSEGV
 
 
 def test_a_forked_process_is_as_separate_as_one_that_was_started(
@@ -115,8 +110,6 @@ def test_a_forked_process_is_as_separate_as_one_that_was_started(
     assert START_VARIABLE not in environment and "PYTHONPATH" not in environment
     assert folder == str(Path.cwd())
     assert arguments == [str(tmp_path / "request.json")]
-    command = psutil.Process(one.pid).cmdline()
-    assert command[:4] == [sys.executable, "-m", "tfbench.measure", str(tmp_path / "request.json")]
     opened = {Path(file).name for file in Path(f"/proc/{one.pid}/fd").iterdir()}
     assert opened == {"0", "1", "2"}
     one.send_signal(signal.SIGTERM)
@@ -134,21 +127,6 @@ def test_it_hears_of_the_parents_end_by_the_pipe_and_ends_when_nobody_waits_for_
     deaf._answers.close()
     wait_for_the_end_of(process)
     deaf.returncode = 0  # which nobody has heard
-
-
-def test_the_end_of_the_prepared_process_ends_no_run_and_another_is_prepared_for_the_next(
-    fork: Fork,
-) -> None:
-    one = fork(FOLLOW)
-    first = prepared_by(one)
-    first.kill()
-    wait_for_the_end_of(first)
-    time.sleep(0.1)
-    assert one.poll() is None
-    other = fork(FOLLOW)
-    assert prepared_by(other) != first
-    one.stdin.close()
-    assert one.wait() == 7
 
 
 def test_it_does_not_outlive_the_one_who_watches_it(fork: Fork) -> None:
@@ -223,13 +201,8 @@ def test_a_prepared_process_that_never_gets_ready_is_given_up(
     monkeypatch.setenv(fake_forks.STOPS, "1")
     with pytest.raises(MeasurementError, match="has not computed for"):
         prepare(forker)
-    assert [one for one in psutil.Process().children() if "fake_forks" in one.cmdline()] == []
+    assert not list_prepared()
     assert prepare(forker) is None
-
-
-def list_prepared() -> set[int]:
-    children = psutil.Process().children()
-    return {child.pid for child in children if "fake_forks" in child.cmdline()}
 
 
 def test_each_round_and_each_backend_has_a_prepared_process_of_its_own(
@@ -291,7 +264,7 @@ def test_a_run_alone_and_repeats_and_whoever_asks_for_it_start_a_process(
 def test_a_run_in_no_round_ends_what_the_round_before_was_forked_from(forker: Forker) -> None:
     prepare(forker)
     assert prepare(forker, {}) is None
-    assert [one for one in psutil.Process().children() if "fake_forks" in one.cmdline()] == []
+    assert not list_prepared()
 
 
 def test_nothing_is_forked_that_pytorch_is_to_compute_on_a_gpu(

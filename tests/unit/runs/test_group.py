@@ -223,8 +223,9 @@ def test_workers_that_evaluate_may_be_silent_for_as_long_as_the_longest_epoch(
 
 @pytest.mark.advice("For this command, start one process")
 def test_one_of_several_processes_of_a_launcher_makes_no_series(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, fates: Fates
 ) -> None:
+    fates()
     with monkeypatch.context() as launcher:
         for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2")):
             launcher.setenv(name, value)

@@ -16,8 +16,7 @@ from builders import (
 from tfbench.backends.device_choice import Placed
 from tfbench.measure import guess
 from tfbench.profiles.readings import ProfileRequest
-from tfbench.runs.length import describe_guess
-from tfbench.runs.progress import RunProgress
+from tfbench.runs.length import RunProgress, describe_guess
 from tfbench.runs.record import ResumePoint
 from tfbench.tags import DRY_RUN_TAG
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from builders import build_placement, build_result, build_settings
-from fake_power import Card, Clock, FakeNvml, RaplTree, install_nvml
+from fake_power import Card, Clock, FakeNvml, install_nvml
 from runs import wait_until
 from tfbench.machine.energy_counters import EnergyMeter
 from tfbench.machine.energy_readings import MachineState
@@ -64,19 +64,13 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def start(journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Start:
-    """Returns what begins the watch over a training on the processor.
-
-    The machine has one energy counter.
-    """
-    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
-    monkeypatch.setattr(
-        process, "EnergyMeter", lambda addresses: EnergyMeter(addresses, tmp_path / "machine")
-    )
+def start(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Returns what begins the watch over a training on the second GPU of a machine."""
+    install_nvml(monkeypatch, FakeNvml(Clock(), Card("0000:3b:00.0"), Card(GPU, clock_mhz=1200)))
 
     def start() -> MachineWatch:
         watch = MachineWatch(journal.path)
-        watch.take_in(ready(devices=("cpu:0",)))
+        watch.take_in(ready())
         watch.take_in(STARTED)
         return watch
 
@@ -88,12 +82,11 @@ def count_looks(path: Path) -> int:
 
 
 def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = install_nvml(
         monkeypatch, FakeNvml(Clock(), Card("0000:3b:00.0"), Card(GPU, clock_mhz=1200))
     )
-    monkeypatch.setattr(process, "EnergyMeter", lambda addresses: EnergyMeter(addresses, tmp_path))
     watch = MachineWatch(journal.path)
     watch.take_in(ready())
     assert (driver.open, count_looks(journal.path)) == (1, 0)
@@ -168,7 +161,7 @@ def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_l
     assert count_looks(journal.path) == 0
 
 
-def test_looks_become_rarer_but_never_so_rare_that_a_counter_may_come_to_its_end_twice(
+def test_looks_become_rarer_the_longer_a_training_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "FIRST_SECONDS", 1.0)

@@ -84,7 +84,6 @@ BY_HAND = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
         (SLURM | {"SLURM_STEP_NODELIST": "x[1-4]"}, None, {"coordinator": "a:5"}, (2, 4, "a:5")),
         (EVEN, None, {"backend": "tensorflow"}, (2, 4, "a1:61888,a1:61889,a2:61888,a2:61889")),
         (ALONE, None, {"coordinator": "a:5", "num_workers": 2, "worker_index": 1}, (1, 2, "a:5")),
-        (ALONE, None, {"workers": 2}, (0, 2, "")),
         (ALONE, 2, {}, (0, 2, "")),
         (MPI_OF_SLURM, None, {}, (1, 2, "node03:61888")),
         (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, None, {}, (1, 2, LOCAL)),
@@ -126,10 +125,7 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
     ("environment", "num_workers", "given", "what"),
     [
         ({}, None, {}, "num_workers=N starts them on this machine; for several machines"),
-        *[
-            ({"TF_CONFIG": "{}"}, 2, given, "is not read. Name the workers: --coord")
-            for given in ({}, {"workers": 2})
-        ],
+        ({"TF_CONFIG": "{}"}, None, {"workers": 2}, "is not read. Name the workers: --coord"),
         (BATCH, None, {}, "a job of Slurm with 4 tasks: put srun before the command"),
         (OPEN_MPI, None, {}, "Open MPI does not set everything. Add --coordinator HOST:PORT"),
         (
@@ -169,7 +165,6 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
             {"num_workers": 3},
             "--num-workers: 3, and the number of processes by Slurm: 4",
         ),
-        (SLURM, None, {"worker_index": 3}, "--worker-index: 3, and the number by Slurm: 2"),
         (
             {},
             2,

@@ -68,22 +68,19 @@ def test_evaluations_and_predictions_are_shown_as_in_the_golden_file(
 
 def test_says_how_to_resume_only_where_there_is_something_left() -> None:
     line = f"tfbench run --resume {'a' * 32}"
-    assert resume_command(build_run(checkpoint_epoch=10, exit=KILLED), "mlruns") == line
-    assert (
-        resume_command(
-            build_run(checkpoint_epoch=10, exit=FINISHED, stop_reason="reached"), "mlruns"
-        )
-        == line
-    )
+    resume = ResumePoint(run_id="b" * 32, checkpoint="/x/epoch_000001.npz", epochs=(build_epoch(),))
+    commands = [
+        ({"checkpoint_epoch": 10, "exit": KILLED}, line),
+        ({"checkpoint_epoch": 10, "exit": FINISHED, "stop_reason": "reached"}, line),
+        ({"checkpoint_epoch": 10, "exit": FINISHED}, ""),
+        ({"exit": KILLED}, ""),
+        # Before a checkpoint of its own
+        ({"exit": KILLED, "request": build_request(resume=resume)}, line),
+    ]
+    for fields, command in commands:
+        assert resume_command(build_run(**fields), "mlruns") == command
     own_code = build_run(request=build_request(allows_code=True), checkpoint_epoch=10, exit=KILLED)
     assert resume_command(own_code, "mlruns") == f"{line} --allow-code"
-    assert resume_command(build_run(checkpoint_epoch=10, exit=FINISHED), "mlruns") == ""
-    assert resume_command(build_run(exit=KILLED), "mlruns") == ""
-    resume = ResumePoint(run_id="b" * 32, checkpoint="/x/epoch_000001.npz", epochs=(build_epoch(),))
-    resumed = build_run(
-        request=build_request(resume=resume), exit=KILLED
-    )  # before a checkpoint of its own
-    assert resume_command(resumed, "mlruns") == f"tfbench run --resume {'a' * 32}"
 
 
 SPEED = {"samples_per_second": 190_412.0}

@@ -36,32 +36,26 @@ REFERENCES = [
 
 
 def build_trained_run(*, synthetic: bool = False, title: str = "Test") -> RunResult:
-    references = [REFERENCES[0] | {"hardware": title}, REFERENCES[1]]
     recipe = build_recipe(
         recipe={"title": title, "source": "x"},
         dataset={"data": "real"},
         training={"epochs": 3},
-        reference=references,
+        reference=[REFERENCES[0] | {"hardware": title}, REFERENCES[1]],
     )
-    epochs = tuple(
-        build_epoch(
-            epoch=n,
-            num_steps=20,
-            loss=1 / n,
-            val_loss=1.1 / n,
-            accuracy=1 - 0.3 / n,
-            val_accuracy=1 - 0.4 / n,
-        )
-        for n in (1, 2, 3)
-    )
+    epochs = []
     spans = [build_span(first_step=1, last_step=1)]
-    spans += [
-        build_span(epoch=1 + n // 20, first_step=n + 1, last_step=n + 1, seconds=0.1)
-        for n in range(1, 60)
-    ]
-    data = build_dataset(synthetic=synthetic)
+    for number in (1, 2, 3):
+        figures = {"loss": 1 / number, "val_loss": 1.1 / number, "accuracy": 1 - 0.3 / number}
+        figures["val_accuracy"] = 1 - 0.4 / number
+        epochs.append(build_epoch(epoch=number, num_steps=20, **figures))
+    for step in range(2, 61):
+        epoch = 1 + (step - 1) // 20
+        spans.append(build_span(epoch=epoch, first_step=step, last_step=step, seconds=0.1))
     return build_result(
-        request=build_request(recipe=recipe), epochs=epochs, spans=tuple(spans), dataset=data
+        request=build_request(recipe=recipe),
+        epochs=tuple(epochs),
+        spans=tuple(spans),
+        dataset=build_dataset(synthetic=synthetic),
     )
 
 
@@ -70,12 +64,12 @@ def plots_of(result: RunResult) -> dict[str, Plot]:
 
 
 def series_of(plot: Plot) -> dict[str, list[tuple[float, float]]]:
-    return {
-        one.name: [(x, y) for x, y, *_ in one.points]
-        for panel in plot.panels
-        for one in panel.series
-        if one.points
-    }
+    found = {}
+    for panel in plot.panels:
+        for line in panel.series:
+            if line.points:
+                found[line.name] = [(point.x, point.y) for point in line.points]
+    return found
 
 
 def test_a_plot_is_a_file_and_a_part_of_a_page(
@@ -98,9 +92,9 @@ def test_lines_are_told_apart_without_colour_and_intervals_are_drawn_as_they_are
     slow, fast = (line for line in axes.get_lines() if line.get_label() in ("slow", "fast"))
     assert (list(slow.get_xdata()), list(slow.get_ydata())) == ([32, 64], [100.0, 150.0])
     assert (slow.get_linestyle(), slow.get_marker()) != (fast.get_linestyle(), fast.get_marker())
-    intervals = [
-        segment.tolist() for collection in axes.collections for segment in collection.get_segments()
-    ]
+    intervals = []
+    for collection in axes.collections:
+        intervals += [segment.tolist() for segment in collection.get_segments()]
     assert intervals == [
         [[32, 90.0], [32, 110.0]],
         [[64, 140.0], [64, 160.0]],
@@ -130,13 +124,11 @@ def test_the_picture_says_what_was_compared_and_what_was_found() -> None:
 
 def test_a_sweep_over_a_wide_range_has_a_logarithmic_axis_with_a_tick_at_each_value() -> None:
     wide = PlotLine("wide", tuple(Point(x, 1.0) for x in (1, 8, 1000)))
-    (axes,) = lines(build_plot(wide, is_swept=True)).axes
-    assert (axes.get_xscale(), list(axes.get_xticks())) == ("log", [1, 8, 1000])
-    (axes,) = lines(build_plot(SLOW, is_swept=True)).axes
-    assert (axes.get_xscale(), list(axes.get_xticks())) == ("linear", [32, 64])
-    noisy = PlotLine(
-        "noisy", (Point(32, 100.0, 1.0, 10_000.0), Point(64, 120.0))
-    )  # whose interval goes beyond the axis
+    for line, scale, ticks in ((wide, "log", [1, 8, 1000]), (SLOW, "linear", [32, 64])):
+        (axes,) = lines(build_plot(line, is_swept=True)).axes
+        assert (axes.get_xscale(), list(axes.get_xticks())) == (scale, ticks)
+    # An interval may go beyond the axis.
+    noisy = PlotLine("noisy", (Point(32, 100.0, 1.0, 10_000.0), Point(64, 120.0)))
     (axes,) = lines(build_plot(noisy, scale="logarithmic")).axes
     assert axes.get_ylim()[0] > 10.0 and axes.get_ylim()[1] < 1000.0
 
@@ -194,11 +186,10 @@ def test_published_accuracies_stand_beside_those_of_the_same_data() -> None:
 def test_figures_by_time_have_a_panel_for_each_setting_and_a_line_for_each_setup() -> None:
     accuracy = ((1.0, 0.5), (2.0, 0.75))
     samples = ((1.0, 1000.0), (2.0, 2000.0))
-    curves = [
-        TimeCurve(configuration, setup, accuracy, samples)
-        for configuration in ("small", "large")
-        for setup in ("a", "b")
-    ]
+    curves = []
+    for configuration in ("small", "large"):
+        for setup in ("a", "b"):
+            curves.append(TimeCurve(configuration, setup, accuracy, samples))
     of_samples, of_accuracy = plots_by_time(curves, "mnist_mlp, real data")
     for plot, points in ((of_samples, samples), (of_accuracy, accuracy)):
         assert [panel.title for panel in plot.panels] == ["small", "large"]

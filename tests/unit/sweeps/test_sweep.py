@@ -1,4 +1,3 @@
-import contextlib
 import errno
 import platform
 from pathlib import Path
@@ -23,12 +22,11 @@ from tfbench.errors import (
 )
 from tfbench.runs.observer import Observer
 from tfbench.store import sweep_log
-from tfbench.store.journal import Journal, request_fields
 from tfbench.store.recover import recover
-from tfbench.store.store import Store, TrackingState
+from tfbench.store.store import Store
 from tfbench.store.sweep_log import (
+    SweepLog,
     find_sweep,
-    find_tracking,
     list_sweeps,
     new_log,
     read_sweep,
@@ -42,6 +40,7 @@ from tfbench.sweeps.plan import (
     PlannedRunResult,
     Setup,
     StartedRun,
+    SweepRecord,
     Variation,
     list_planned_runs,
 )
@@ -58,10 +57,6 @@ def go_on(store: Store, *fates: Fate) -> tuple[SweepEnd, FakeRuns]:
     runs = FakeRuns(*fates)
     with reopened_log(store, "abc") as log:
         return run_sweep(log, FakeMaker(store, runs), Observer()), runs
-
-
-def outcomes(end: SweepEnd) -> list[str]:
-    return [end.results[number].outcome for number in sorted(end.results)]
 
 
 def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
@@ -90,40 +85,24 @@ def test_a_sweep_without_its_data_is_none(store: Store, before: Fates) -> None:
 
 
 def test_data_that_goes_later_is_a_result(store: Store) -> None:
-    assert (
-        outcomes(make_sweep(store, 100.0, DatasetError("no data"), 100.0, 100.0)[0])[1]
-        == "REJECTED"
-    )
+    end, _ = make_sweep(store, 100.0, DatasetError("no data"), 100.0, 100.0)
+    assert end.results[1].outcome == "REJECTED"
 
 
 def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
     end, runs = make_sweep(store, "FAILED", DeviceError("no GPU"), 100.0)
-    assert outcomes(end) == [
-        "FAILED",
-        "REJECTED",
-        "FINISHED",
-        "FINISHED",
-        "SKIPPED",
-        "SKIPPED",
-        "FINISHED",
-        "FINISHED",
-    ]
+    outcomes = " ".join(end.results[number].outcome for number in range(8))
+    assert outcomes == "FAILED REJECTED FINISHED FINISHED SKIPPED SKIPPED FINISHED FINISHED"
     assert end.results[4].reason == "not tried: round 1 was REJECTED: no GPU"
     assert end.num_failed == 2
     assert len(runs.requests) == 6
 
 
 def test_a_sweep_goes_on_with_the_runs_that_it_lacks(store: Store) -> None:
-    for fates, is_stopped, num_left, num_made in (
-        ((100.0, 100.0, "STOPPED"), True, 6, 3),
-        ((100.0,), False, 0, 6),
-    ):
-        end, runs = go_on(store, *fates) if list_sweeps(store) else make_sweep(store, *fates)
-        assert (end.was_interrupted, end.num_left, len(runs.requests)) == (
-            is_stopped,
-            num_left,
-            num_made,
-        )
+    end, runs = make_sweep(store, 100.0, 100.0, "STOPPED")
+    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 6, 3)
+    end, runs = go_on(store, 100.0)
+    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (False, 0, 6)
     assert sorted(end.results) == list(range(8))
     assert go_on(store, 100.0)[1].requests == []
 
@@ -157,27 +136,16 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
 
 
 def test_a_round_is_begun_only_if_there_is_time_for_the_import_that_its_first_run_waits_for(
-    monkeypatch: pytest.MonkeyPatch,
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = build_plan(time_budget_seconds=15.0)
-    first, second, *_, last = list_planned_runs(plan)
-    assert first.round_number == second.round_number != last.round_number
-    results = {
-        number: PlannedRunResult(number=number, outcome="FINISHED", seconds=seconds)
-        for number, seconds in enumerate((10.0, 2.0, 2.0))
-    }
-    series: Any = execution._SweepSeries(
-        log=SimpleNamespace(plan=plan),  # type: ignore[arg-type]
-        maker=None,  # type: ignore[arg-type]
-        observer=Observer(),
-        start=0.0,
-        is_task=False,
-        due=execution.list_first_runs(plan),
-        results=results,
-        is_resumed=False,
-        current=first,
-    )
-    monkeypatch.setattr(execution, "time", SimpleNamespace(monotonic=lambda: 6.0))
+    log = SweepLog(None, SweepRecord(build_plan(time_budget_seconds=15.0)))
+    _, second, *_, last = list_planned_runs(log.plan)
+    series = execution._SweepSeries(log, FakeMaker(store, FakeRuns()), Observer(), None)
+    for number, seconds in enumerate((10.0, 2.0, 2.0)):
+        result = PlannedRunResult(number=number, outcome="FINISHED", seconds=seconds)
+        series.results[number] = result
+    now = series.start + 6.0
+    monkeypatch.setattr(execution, "time", SimpleNamespace(monotonic=lambda: now))
     assert series._has_time_for(second)
     assert not series._has_time_for(last)
 
@@ -273,19 +241,6 @@ def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything
     for devices in (("gpu",), ()):  # how many there are is not known yet
         setup = Setup(strategy="mirrored", devices=devices)
         check_configurations(build_plan(variations=(sizes,), setups=(setup,)))
-
-
-def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:
-    _, runs = make_sweep(store, 100.0, 100.0, "STOPPED")  # the third begins, and never ends
-    assert find_tracking(store, "abc") is None
-    for request, experiment in zip(runs.requests, ("first", "second", "third"), strict=True):
-        with contextlib.closing(Journal(store.create_journal(request.run_id))) as journal:
-            journal.append("request", **request_fields(request))
-        state = TrackingState(tracking_uri="http://bench:5000", experiment=experiment)
-        store.write_state(request.run_id, state)
-        assert find_tracking(store, "abc") == state
-    go_on(store, InterruptedRunError("SIGINT"))  # whose note goes with it
-    assert find_tracking(store, "abc") == state
 
 
 def test_a_disk_that_is_full_ends_the_sweep_says_how_to_go_on_and_keeps_the_record(

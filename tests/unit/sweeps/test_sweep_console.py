@@ -1,10 +1,12 @@
 """What a sweep shows while it lasts, on a terminal and elsewhere."""
 
 import dataclasses
+import functools
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from tfbench.runs.observer import SweepProgress
 from tfbench.runs.record import RunExit, Summary, TrackedRun
 from tfbench.runs.stored_run import Run
 from tfbench.store.store import Store
+from tfbench.sweeps import series_console
 from tfbench.sweeps.execution import make_sweep, new_sweep
 from tfbench.sweeps.plan import (
     PlannedRun,
@@ -31,8 +34,7 @@ from tfbench.sweeps.plan import (
     add_values,
     list_planned_runs,
 )
-from tfbench.sweeps.round_text import describe_left, describe_progress
-from tfbench.sweeps.series_console import SweepConsole
+from tfbench.sweeps.series_console import SweepConsole, describe_left, describe_progress
 from tfbench.tags import REPEATS_TAG
 
 TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
@@ -65,15 +67,17 @@ def finish(
     console.finish(Run(result=result, summary=summary, tracked=tracked, journal=Path("run.jsonl")))
 
 
-def in_terminal(
-    plan: SweepPlan,
-    screen: Screen,
-    width: int = 80,
-    height: int = 24,
-    clock: Callable[[], float] = lambda: 0.0,
-) -> SweepConsole:
+def in_terminal(plan: SweepPlan, screen: Screen, width: int = 80, height: int = 24) -> SweepConsole:
     console = Console(file=screen, width=width, height=height, force_terminal=True)
-    return SweepConsole(plan, console=console, is_tracked=False, clock=clock)
+    return SweepConsole(plan, console=console, is_tracked=False)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that stands still; `seconds` is what it shows."""
+    clock = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(series_console, "time", SimpleNamespace(monotonic=lambda: clock.seconds))
+    return clock
 
 
 def sweep_in_terminal(store: Store, plan: SweepPlan, width: int, height: int = 24) -> Screen:
@@ -131,15 +135,14 @@ def test_a_terminal_shows_the_table_the_run_under_way_and_the_time_left() -> Non
         assert screen.last_drawing() == []
 
 
-def test_the_time_left_goes_on_while_a_run_lasts() -> None:
+def test_the_time_left_goes_on_while_a_run_lasts(clock: SimpleNamespace) -> None:
     screen = Screen()
-    seconds = 100.0
-    with in_terminal(ADDING, screen, clock=lambda: seconds) as console:
+    with in_terminal(ADDING, screen) as console:
         console.begin(run_of(0), after(0, 12, 40.0, 190.0))
-        seconds += 30.0
+        clock.seconds += 30.0
         console.progress(build_progress())
         assert screen.last_drawing()[-1].endswith("  17 %  0:10 to 2:40 left")
-        seconds += 1000.0
+        clock.seconds += 1000.0
         console.progress(build_progress())
         assert screen.last_drawing()[-1].endswith("  17 %")
 
@@ -185,8 +188,7 @@ def test_each_configuration_has_a_row_and_a_tall_table_keeps_those_that_are_unde
         console.compare(found, after(2, 12, 38.0, 188.0))
         drawing = screen.last_drawing()
     assert len(drawing) < 24
-    rows = [line.split() for line in drawing if line.strip()[:1].isdecimal()]
-    batches = [int(row[0]) for row in rows]
+    batches = [int(row.split()[0]) for row in rows_of(drawing)]
     assert batches == [*range(1, num_shown - 1), 1000, 1001]
     note = f"Not shown: {num_settled + 2 - num_shown} rows, 0 undecided"
     assert (note in drawing) == (num_settled == 200)
@@ -219,28 +221,16 @@ def test_the_table_has_rounds_in_the_end_and_one_of_other_runs_has_none() -> Non
     ]
 
 
-class Lines:
-    """What a console prints where there is no terminal, without colours."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], is_quiet: bool) -> None:
-        self._capsys = capsys
-        self._is_quiet = is_quiet
-
-    def __call__(self) -> list[str]:
-        out, err = self._capsys.readouterr()
-        assert (out if self._is_quiet else err) == ""
-        text = err if self._is_quiet else out
-        return re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+def printed(capsys: pytest.CaptureFixture[str], *, is_quiet: bool) -> list[str]:
+    """Returns what a console printed where there is no terminal, without colours."""
+    out, err = capsys.readouterr()
+    text, other = (err, out) if is_quiet else (out, err)
+    assert other == ""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
 
 
-def finish_runs(console: SweepConsole, plan: SweepPlan, numbers: Sequence[int]) -> None:
-    for number in numbers:
-        planned = run_of(number, plan)
-        console.begin(planned, after(number, 12, 40.0, 190.0))
-        console.stage("loading data")
-        console.warning("the governor is powersave")
-        finish(console)
-        console.close()
+def end_runs(console: SweepConsole, planned_runs: Sequence[PlannedRun]) -> None:
+    for planned in planned_runs:
         console.end(planned, ended(planned), Summary(metrics={}))
 
 
@@ -250,9 +240,15 @@ def test_elsewhere_each_round_is_a_line_and_so_is_what_went_wrong(
 ) -> None:
     monkeypatch.setenv("TERM", terminal)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    lines = Lines(capsys, quiet)
+    lines = functools.partial(printed, capsys, is_quiet=quiet)
     with SweepConsole(ADDING, quiet_stdout=quiet) as console:
-        finish_runs(console, ADDING, [0, 1, 2, 3])
+        for number in range(4):
+            console.begin(run_of(number), after(number, 12, 40.0, 190.0))
+            console.stage("loading data")
+            console.warning("the governor is powersave")
+            finish(console)
+            console.close()
+            end_runs(console, [run_of(number)])
         console.compare(compared([STEADY[:1], TWICE[:1]]), after(4, 12, 14.0, 231.0))
         assert lines() == [
             "warning: the governor is powersave",
@@ -297,8 +293,7 @@ def test_the_line_of_a_round(
 ) -> None:
     plan = build_plan(**fields)
     with SweepConsole(plan, is_tracked=False) as console:
-        for planned in list_planned_runs(plan)[: 2 * len(plan.setups)]:
-            console.end(planned, ended(planned), Summary(metrics={}))
+        end_runs(console, list_planned_runs(plan)[: 2 * len(plan.setups)])
         console.compare(compared([STEADY, TWICE][: len(plan.setups)], plan.setups), progress)
     assert capsys.readouterr().out.splitlines() == [line]
 
@@ -307,16 +302,13 @@ def test_values_that_are_added_are_named(capsys: pytest.CaptureFixture[str]) -> 
     plan = dataclasses.replace(ADDING, refinement=Refinement(num_first=2, most=5))
     longer = add_values(plan, [48, 56])
     num_before = len(list_planned_runs(plan))
-    first = list_planned_runs(plan)[8:12]  # the third round
-    added = list_planned_runs(longer)[num_before : num_before + 2]
+    planned_runs = list_planned_runs(longer)
     found = compared([STEADY, TWICE])
     with SweepConsole(plan, is_tracked=False) as console:
-        for planned in first:
-            console.end(planned, ended(planned), Summary(metrics={}))
+        end_runs(console, planned_runs[8:12])  # the third round
         console.extend(longer)
         console.compare(found, after(12, 24, 14.0, 14.0))
-        for planned in added:
-            console.end(planned, ended(planned), Summary(metrics={}))
+        end_runs(console, planned_runs[num_before : num_before + 2])
         console.compare(found, after(14, 24, 12.0, 12.0))
     assert capsys.readouterr().out.splitlines() == [
         "Round 3: 2 of 2 comparisons decided; batch 48, 56 added; 12 runs next, 0:14 left",

@@ -35,15 +35,8 @@ def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_roun
     order = [0, 4, 0, 4, 2, 2, 1, 3, 1, 3]
     assert [planned.configuration for planned in list_planned_runs(plan)] == order
     refined = dataclasses.replace(plan, refinement=Refinement(num_first=5, most=2))
-    assert [
-        planned.configuration for planned in list_planned_runs(add_values(refined, [33, 65]))
-    ] == [
-        *order,
-        5,
-        5,
-        6,
-        6,
-    ]
+    longer = list_planned_runs(add_values(refined, [33, 65]))
+    assert [planned.configuration for planned in longer] == [*order, 5, 5, 6, 6]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +53,7 @@ def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_roun
     ],
 )
 def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[Any, ...]) -> None:
-    assert parse_variation(text) == Variation(key=key, values=values)
+    assert parse_variation(text, build_recipe(), 1) == Variation(key=key, values=values)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +75,7 @@ def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[An
 )
 def test_what_cannot_be_varied_is_said(text: str, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
-        parse_variation(text)
+        parse_variation(text, build_recipe(), 1)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from tfbench.comparisons.fastest import rank_setups
 from tfbench.comparisons.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.runs.observer import Observer
+from tfbench.schema import to_plain
 from tfbench.store.history import list_history
 from tfbench.store.journal import read_result
 from tfbench.store.recover import recover
@@ -29,6 +30,7 @@ from tfbench.sweeps.results import find_runs, keep_untried, planned_request
 
 PLAN = build_plan(num_rounds=3)
 NUM_RUNS = len(list_planned_runs(PLAN))
+HERE = build_environment(hostname=platform.node())
 
 
 def speed_of(planned: PlannedRun) -> float:
@@ -54,6 +56,12 @@ def damage(store: Store, run_id: str, how: str) -> None:
         case "without its requests":
             kept = [line for line in lines if b'"kind":"request"' not in line]
             path.write_bytes(b"".join(kept))
+
+
+def change_record(store: Store, **changes: Any) -> None:
+    """Changes what the file of a sweep's record holds."""
+    path = store.root / "sweeps" / "abc.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def unreachable(*place: str) -> Any:
@@ -91,8 +99,7 @@ def test_what_is_lost_gives_no_advice_and_is_what_is_made_again(
     damaged: dict[int, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     store = Store(tmp_path_factory.mktemp("generated"))
-    here = build_environment(hostname=platform.node())
-    write_sweep(store, PLAN, speed_of, environment=here)
+    write_sweep(store, PLAN, speed_of, environment=HERE)
     whole = find_winners(store)
     assert all(whole.values())
     started = {run.number: run.run_id for run in read_sweep(store, "abc").started}
@@ -132,8 +139,7 @@ def test_runs_compare_and_resume_agree_on_what_is_missing(
     store: Store, first_rounds: int | None, how: str
 ) -> None:
     plan = build_plan(num_rounds=20, first_rounds=first_rounds)
-    here = build_environment(hostname=platform.node())
-    write_sweep(store, plan, speed_until_decided, environment=here)
+    write_sweep(store, plan, speed_until_decided, environment=HERE)
     record = read_sweep(store, "abc")
     for run in record.started[2:5] if how else ():
         damage(store, run.run_id, how)
@@ -144,7 +150,7 @@ def test_runs_compare_and_resume_agree_on_what_is_missing(
     assert sum(map(int, notes)) == missing.num_missing
     assert (entry.status == "INCOMPLETE") == bool(missing.num_missing)
     planned = reopen_sweep(store, "abc", allows_code=False)
-    left = [run for run in planned.due.runs if run.number not in planned.results]
+    left = planned.due.without(planned.runs.results)
     assert len(left) == missing.num_missing
     if not how:  # the noisy batch size is looked at again after seven rounds
         assert len(left) == (4 if first_rounds else 64)
@@ -152,14 +158,12 @@ def test_runs_compare_and_resume_agree_on_what_is_missing(
 
 def test_a_run_that_is_lost_is_told_from_one_that_was_not_made(store: Store) -> None:
     write_sweep(store, PLAN, speed_of)
-    record_path = store.root / "sweeps" / "abc.json"
-    record = json.loads(record_path.read_text())
-    first, second = record["started"][:2]
+    first, *others = map(to_plain, read_sweep(store, "abc").started)
     store.discard(first["run_id"])
-    store.discard(second["run_id"])
-    record_path.write_text(json.dumps(record | {"started": record["started"][1:]}))
+    store.discard(others[0]["run_id"])
+    change_record(store, started=others)
     runs = find_runs(store, read_sweep(store, "abc"))
-    assert list(runs.lost) == [second["number"]]
+    assert list(runs.lost) == [others[0]["number"]]
     assert read_verdict(store)[-2:] == (
         "Incomplete: 2 runs of 12 are missing. `tfbench sweep --resume abc"
         f" --store {store.root}` measures what is missing.",
@@ -169,10 +173,8 @@ def test_a_run_that_is_lost_is_told_from_one_that_was_not_made(store: Store) -> 
 
 
 def test_journals_alone_say_what_came_of_a_sweep(store: Store) -> None:
-    write_sweep(store, PLAN, speed_of, environment=build_environment(hostname=platform.node()))
-    path = store.root / "sweeps" / "abc.json"
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps(record | {"started": []}))
+    write_sweep(store, PLAN, speed_of, environment=HERE)
+    change_record(store, started=[])
     missing = compare_sweep(store, read_sweep(store, "abc")).missing
     assert missing and missing.num_missing == 0
     assert resume(store) == []
@@ -180,12 +182,10 @@ def test_journals_alone_say_what_came_of_a_sweep(store: Store) -> None:
 
 
 def test_the_record_of_an_older_version_is_read_and_continued(store: Store) -> None:
-    write_sweep(store, PLAN, speed_of, environment=build_environment(hostname=platform.node()))
-    path = store.root / "sweeps" / "abc.json"
-    record = json.loads(path.read_text())
+    write_sweep(store, PLAN, speed_of, environment=HERE)
     results = []
-    for run in record["started"]:
-        results.append({**run, "outcome": "FINISHED", "reason": "", "seconds": 9.0})
+    for run in read_sweep(store, "abc").started:
+        results.append(to_plain(run) | {"outcome": "FINISHED", "reason": "", "seconds": 9.0})
     # Two runs of a setup that was rejected in the first round, and skipped later.
     planned_runs = list_planned_runs(PLAN)
     cell = planned_runs[0].cell
@@ -194,18 +194,14 @@ def test_the_record_of_an_older_version_is_read_and_continued(store: Store) -> N
         store.discard(results[number]["run_id"])
     results[rejected] |= {"outcome": "REJECTED", "run_id": None, "reason": "no GPU"}
     results[skipped] |= {"outcome": "SKIPPED", "run_id": None, "reason": "not tried: no GPU"}
-    older = {"format_version": 1, "plan": record["plan"], "results": results}
-    path.write_text(json.dumps(older))
+    change_record(store, format_version=1, started=[], results=results)
 
     found = find_runs(store, read_sweep(store, "abc"))
-    assert (found.results[rejected].outcome, found.results[skipped].outcome) == (
-        "REJECTED",
-        "SKIPPED",
-    )
+    assert found.results[rejected].outcome == "REJECTED"
+    assert found.results[skipped].outcome == "SKIPPED"
     assert list(found.lost) == [lost]
     assert resume(store) == []  # what was lost is not tried again either: its setup was rejected
     continued = read_sweep(store, "abc")
-    assert json.loads(path.read_text())["format_version"] == 2
     assert (continued.earlier, len(continued.started)) == ((), NUM_RUNS + 1)
     found = find_runs(store, continued)
     outcomes = [found.results[number].outcome for number in (rejected, skipped, lost)]
@@ -214,7 +210,7 @@ def test_the_record_of_an_older_version_is_read_and_continued(store: Store) -> N
 
 def test_what_recover_writes_of_a_lost_run_changes_nothing(store: Store) -> None:
     """A run without an end is lost; one whose process wrote that it had finished is not."""
-    write_sweep(store, PLAN, speed_of, environment=build_environment(hostname=platform.node()))
+    write_sweep(store, PLAN, speed_of, environment=HERE)
     cut, finished = (run.run_id for run in read_sweep(store, "abc").started[:2])
     damage(store, cut, "cut")
     damage(store, finished, "without its end")
@@ -228,9 +224,8 @@ def test_what_recover_writes_of_a_lost_run_changes_nothing(store: Store) -> None
 def test_runs_skipped_for_a_failure_that_is_lost_are_made(store: Store) -> None:
     planned_runs = list_planned_runs(PLAN)
     first, *others = [run for run in planned_runs if run.cell == planned_runs[0].cell]
-    here = build_environment(hostname=platform.node())
     write_sweep(
-        store, PLAN, lambda run: "crashed" if run == first else speed_of(run), environment=here
+        store, PLAN, lambda run: "crashed" if run == first else speed_of(run), environment=HERE
     )
     started = {run.number: run.run_id for run in read_sweep(store, "abc").started}
     for planned in others:

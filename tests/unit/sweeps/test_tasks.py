@@ -14,16 +14,14 @@ from builders import build_environment
 from fake_runs import FakeMaker, FakeRuns
 from journals import write_journal
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
-from tfbench.errors import DatasetError, DeviceError, RecipeError
+from tfbench.errors import DeviceError, RecipeError
 from tfbench.runs.observer import Observer
 from tfbench.runs.record import RunExit
 from tfbench.runs.status import deduce_exit
 from tfbench.store.journal import read_result
-from tfbench.store.recover import import_journals
-from tfbench.store.store import Store, TrackingState
+from tfbench.store.store import Store
 from tfbench.store.sweep_log import encode_record, list_sweeps, new_log, read_sweep
 from tfbench.sweeps.arguments import parse_setup
-from tfbench.sweeps.compared import compare_sweep
 from tfbench.sweeps.execution import make_sweep, make_task, new_sweep, reopen_sweep
 from tfbench.sweeps.plan import SweepRecord, list_planned_runs
 from tfbench.sweeps.results import find_runs, keep_untried, note_imported, planned_request
@@ -115,9 +113,7 @@ def test_a_task_goes_on_on_its_machine_and_is_made_anew_on_another(store: Store)
     assert make_here(store, FakeRuns(AssertionError("it is whole")), 1).num_left == 0
 
 
-def test_a_run_that_is_rejected_in_a_task_leaves_a_journal_of_two_lines(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_run_that_is_rejected_in_a_task_leaves_a_journal_of_two_lines(store: Store) -> None:
     end = make_here(store, FakeRuns(DeviceError("gpu:7: there is none."), 100.0), 0)
     assert end.results[0].outcome == "REJECTED"
     path = store.journal_path(end.results[0].run_id)
@@ -125,35 +121,6 @@ def test_a_run_that_is_rejected_in_a_task_leaves_a_journal_of_two_lines(
     assert read_result(path).exit == RunExit(
         status="FAILED", reason="rejected: gpu:7: there is none."
     )
-    home = Store(tmp_path / "home")
-    with new_log(home, PLAN):
-        pass
-    imported = import_journals(
-        home, [path], None, TrackingState(tracking_uri=home.tracking_uri, experiment="x")
-    )
-    assert note_imported(home, [run.id for run in imported]) == ["abc"]
-    known = find_runs(home, read_sweep(home, "abc")).results[0]
-    assert (known.outcome, known.run_id, known.reason) == (
-        "REJECTED",
-        path.stem,
-        "gpu:7: there is none.",
-    )
-    entry = compare_sweep(home, read_sweep(home, "abc")).rows[0].entries[TWO_SETUPS[0].label]
-    assert (entry.outcome, entry.reason) == ("REJECTED", "gpu:7: there is none.")
-
-
-def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missing_ends_it(
-    store: Store,
-) -> None:
-    end = make_here(store, FakeRuns("FAILED", 100.0), 0)
-    assert [end.results[number].outcome for number in (0, 1, 4, 5)] == [
-        "FAILED",
-        "FINISHED",
-        "FINISHED",
-        "SKIPPED",
-    ]
-    with pytest.raises(DatasetError):
-        make_here(store, FakeRuns(DatasetError("no data")), 1)
 
 
 def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(store: Store) -> None:

@@ -15,7 +15,7 @@ from tfbench.errors import TrackingError
 from tfbench.runs.maker import open_maker, open_tracker
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import mlflow_tracker
-from tfbench.tracking.address import find_named, require_address
+from tfbench.tracking.address import require_address
 from tfbench.tracking.mlflow_calls import explained
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
@@ -27,16 +27,6 @@ def store(tmp_path: Path) -> Store:
     store = Store(tmp_path / "mlruns")
     write_journal(store, build_sized_result(0))
     return store
-
-
-@pytest.mark.parametrize("uri", [SERVER, "https://t0ken-s3cret@h"])
-def test_a_store_notes_where_to_and_no_password(store: Store, uri: str) -> None:
-    (run_id,) = store.run_ids()
-    store.write_state(run_id, TrackingState(tracking_uri=uri, experiment="x"))
-    state = store.read_state(run_id)
-    assert "***" in state.tracking_uri
-    assert not [path for path in store.journals.iterdir() if b"s3cret" in path.read_bytes()]
-    assert find_named(state.tracking_uri, ("https://other", None, uri)) == uri
 
 
 def test_the_password_comes_from_the_user_s_call_or_environment(

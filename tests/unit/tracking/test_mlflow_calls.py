@@ -1,25 +1,13 @@
-"""Which of MLflow's runs stands for a run, and what a user of MLflow set there and keeps."""
+"""Which of MLflow's runs stands for a run, and what is said of its errors."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from mlflow.exceptions import MlflowException
 
-from builders import build_result
-from kinds import Fields
-from sweeps import build_plan
 from tfbench.errors import TrackingError
-from tfbench.show.figures import SETUP_COLORS
-from tfbench.store.store import Store
-from tfbench.tags import CURVE_TAG, RUN_TAG
-from tfbench.tracking import mlflow_sweep, mlflow_tracker
-from tfbench.tracking.fields import COLOR_TAG
 from tfbench.tracking.mlflow_calls import explained, search_run
-from tfbench.tracking.tracker import Curve
-
-CHOSEN = "#123456"
 
 
 def mlflow_run(
@@ -57,40 +45,6 @@ def test_of_twins_the_one_with_most_counts_and_empty_ones_are_deleted(
     client: Any = SimpleNamespace(search_runs=lambda *_: twins, delete_run=gone.append)
     assert search_run(client, "7", "f" * 32) is found
     assert gone == deleted
-
-
-@pytest.mark.parametrize("color", [None, CHOSEN])
-def test_a_run_keeps_the_colour_that_a_user_chose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, color: str | None
-) -> None:
-    sent: list[Fields] = []
-    monkeypatch.setattr(mlflow_tracker, "log_whole", lambda *_, **what: sent.append(what["tags"]))
-    monkeypatch.setattr(mlflow_tracker, "log_dataset", lambda *_: None)
-    monkeypatch.setattr(mlflow_tracker.MlflowTracker, "_connected", lambda self: None)
-    tracker = mlflow_tracker.MlflowTracker("http://127.0.0.1:1", "tfbench", Store(tmp_path))
-    tags = {COLOR_TAG: color} if color else {}
-    tracker._send(mlflow_run("a", **tags), build_result(), None)
-    (tags,) = sent
-    assert (tags.get(COLOR_TAG) in SETUP_COLORS) == (color is None)
-
-
-@pytest.mark.parametrize("color", [SETUP_COLORS[3], CHOSEN])
-def test_a_sweep_s_view_keeps_the_colour_that_a_user_chose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, color: str
-) -> None:
-    run = mlflow_run("a", **{RUN_TAG: "f" * 32, COLOR_TAG: color})
-    parent = mlflow_run("p", **{CURVE_TAG: "drawn"})
-    given: Fields = {}
-    monkeypatch.setattr(mlflow_sweep, "_search", lambda *_: [run])
-    monkeypatch.setattr(mlflow_sweep, "write_view", lambda *_: None)
-    monkeypatch.setattr(mlflow_sweep, "_create", lambda *_: parent)
-    monkeypatch.setattr(
-        mlflow_sweep, "_set_tags", lambda _, run, tags: given.update({run.info.run_id: tags})
-    )
-    curve = Curve(name="default cpu:0", place=0, over="batch size", points={}, run_ids=("f" * 32,))
-    nothing: Any = None
-    mlflow_sweep.write_sweep(nothing, nothing, build_plan(), [curve], ["Use it."], tmp_path)
-    assert given["a"].get(COLOR_TAG, color) == (CHOSEN if color == CHOSEN else SETUP_COLORS[0])
 
 
 @pytest.mark.parametrize(

@@ -12,19 +12,16 @@ import jax
 from keras.src.backend.jax.trainer import JAXEpochIterator
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.device_choice import Placed, require_on
+from tfbench.backends.device_choice import require_on
 from tfbench.backends.jax import mesh_distribution, several_devices
 from tfbench.backends.jax.step_calls import StepCalls
-from tfbench.backends.peak import Run, Sizes
-from tfbench.backends.profiling import ProfiledBatches
+from tfbench.backends.peak import Run, Shape, Sizes, factor_shapes, multiply
 from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.runs.placement_record import ModelLayout, Placement, WorkerRank
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
-# of XLA, CUDA, its libraries
-_NO_MEMORY = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED")
 _MOST_GIVEN = 4  # calls that were not waited for, each of which holds its result
 
 
@@ -33,6 +30,11 @@ class Jax(Backend):
 
     name = "jax"
     gpu_feed = "prefetched"  # by Keras
+    memory_error = jax.errors.JaxRuntimeError
+    # of XLA, CUDA, its libraries
+    memory_signs = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED")
+    put = staticmethod(jax.device_put)
+    epoch_iterator = JAXEpochIterator
     explain_lost_worker = staticmethod(several_devices.explain_lost_worker)
     list_gpus = staticmethod(several_devices.list_gpus)
     find_mesh = staticmethod(mesh_distribution.current)
@@ -153,33 +155,22 @@ class Jax(Backend):
         counters = _find(name).memory_stats() or {}  # some of JAX's allocators do not count
         return counters.get("peak_bytes_in_use")
 
-    def explain_out_of_memory(self, error: Exception) -> str | None:
-        """Returns what an error says about memory that ran out, or None for another kind."""
-        text = str(error)
-        is_from_jax = isinstance(error, jax.errors.JaxRuntimeError)
-        return text if is_from_jax and any(sign in text for sign in _NO_MEMORY) else None
-
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies matrices on all devices."""
-        num_rows, common, num_columns = sizes
 
-        def draw(rows: int, columns: int) -> Any:
-            values = jax.random.normal(jax.random.key(rows), (rows, columns))
-            return (values * rows**-0.5).astype(dtype)
+        def draw(shape: Shape) -> Any:
+            num_rows, _ = shape
+            values = jax.random.normal(jax.random.key(num_rows), shape)
+            return (values * num_rows**-0.5).astype(dtype)
 
-        matrices = (draw(num_rows, common), draw(common, num_columns), draw(num_columns, common))
+        matrices = tuple(map(draw, factor_shapes(sizes)))
         factors = [jax.device_put(matrices, _find(device)) for device in devices]
-
-        @jax.jit  # type: ignore[untyped-decorator]  # JAX is not always there for its types
-        def multiply(product: Any, there: Any, back: Any) -> Any:
-            for index in range(chain):
-                product = product @ (back if index % 2 else there)
-            return product
+        compute = jax.jit(lambda factors: multiply(factors, chain))
 
         def run(num_calls: int) -> None:
             given = collections.deque[Any]()
             for _ in range(num_calls):  # the devices are given the next ones while they compute
-                given.append([multiply(*matrices) for matrices in factors])
+                given.append(list(map(compute, factors)))
                 if len(given) > _MOST_GIVEN:
                     jax.block_until_ready(given.popleft())
             jax.block_until_ready(list(given))
@@ -199,14 +190,6 @@ class Jax(Backend):
             jax.block_until_ready(totals)
 
         return run
-
-    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
-        """Takes some batches of a recipe's endless stream."""
-        return ProfiledBatches(
-            dataset,
-            put=jax.device_put,
-            iterate=lambda stream: iter(JAXEpochIterator(stream)._get_iterator()),
-        )
 
 
 def _find(name: str) -> Any:

@@ -15,6 +15,7 @@ from jax.experimental import multihost_utils
 from keras import distribution as keras_distribution
 from keras.src.backend.jax import distribution_lib
 
+from tfbench.backends.jax.step_calls import STATE_PARTS
 from tfbench.backends.profiling import Call
 from tfbench.recipe.mesh import Mesh, MeshAxis
 from tfbench.runs.placement_record import Collective, ModelLayout, VariableParts
@@ -219,12 +220,7 @@ def _count_bytes(result: "re.Match[str]") -> int:
 
 def _compile_step(model: Any, batch: Any) -> str:
     """Returns Keras's own step as XLA compiled it for one of the devices."""
-    state = model._get_jax_state(
-        trainable_variables=True,
-        non_trainable_variables=True,
-        optimizer_variables=True,
-        metrics_variables=True,
-    )
+    state = model._get_jax_state(**dict.fromkeys(STATE_PARTS, True))
     shardings = (None, model._get_state_sharding_spec())
     step = jax.jit(model.train_step, donate_argnums=0, out_shardings=shardings)
     compiled = step.lower(tuple(map(list, state)), batch).compile()

@@ -16,7 +16,7 @@ from tfbench.backends.device_choice import Placed
 from tfbench.backends.profiling import ProfiledBatches
 
 # The parts of the state that Keras's training function takes and returns, in its order.
-_PARTS = (
+STATE_PARTS = (
     "trainable_variables",
     "non_trainable_variables",
     "optimizer_variables",
@@ -57,7 +57,7 @@ class StepCalls(profiling.StepCalls):
         logs, self._state = self.model.train_function(self.take_state(), iterator)
         # `fit` lays the state out for callbacks after each step, which takes time for a network of
         # many variables.
-        self.model._jax_state = dict(zip(_PARTS, self._state, strict=True))
+        self.model._jax_state = dict(zip(STATE_PARTS, self._state, strict=True))
         return logs, self._state
 
     def wait(self, result: Any) -> None:
@@ -72,7 +72,7 @@ class StepCalls(profiling.StepCalls):
     def take_state(self) -> State:
         """Returns the state; the first call takes it from the model's variables, as `fit` does."""
         if self._state is None:
-            parts = dict.fromkeys(_PARTS, True)
+            parts = dict.fromkeys(STATE_PARTS, True)
             self._state = self.model._get_jax_state(**parts, purge_model_variables=True)
         return self._state
 

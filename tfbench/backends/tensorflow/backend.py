@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.peak import Run, Sizes
+from tfbench.backends.peak import Run, Shape, Sizes, factor_shapes, multiply
 from tfbench.backends.profiling import Call
 from tfbench.backends.tensorflow import (
     input_pipeline,
@@ -166,33 +166,30 @@ class TensorFlow(Backend):
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies matrices on all devices, with the threads of the run."""
-        num_rows, common, num_columns = sizes
 
-        def draw(rows: int, columns: int) -> Any:
-            values = tf.random.stateless_normal([rows, columns], [0, rows])
-            return tf.cast(values * rows**-0.5, dtype)
+        def draw(shape: Shape) -> Any:
+            num_rows, _ = shape
+            values = tf.random.stateless_normal(shape, [0, num_rows])
+            return tf.cast(values * num_rows**-0.5, dtype)
 
         factors = []
         for device in devices:
             with tf.device(device):
-                first = draw(num_rows, common)
-                there = draw(common, num_columns)
-                factors.append((first, there, draw(num_columns, common)))
+                factors.append(list(map(draw, factor_shapes(sizes))))
 
         @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
-        def multiply() -> Any:
+        def compute() -> Any:
             corners = []
-            for device, (product, there, back) in zip(devices, factors, strict=True):
+            for device, matrices in zip(devices, factors, strict=True):
                 with tf.device(device):
-                    for index in range(chain):
-                        product = tf.linalg.matmul(product, back if index % 2 else there)
+                    product = multiply(matrices, chain)
                     corners.append(product[0, 0])
             return corners
 
         def run(num_calls: int) -> None:
             corners = []
             for _ in range(num_calls):  # a GPU is given the next ones while it computes
-                corners = multiply()
+                corners = compute()
             for corner in corners:
                 corner.numpy()  # waits for the device, which computes in order
 

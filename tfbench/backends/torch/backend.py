@@ -11,22 +11,26 @@ import torch
 from keras.src.backend.torch.trainer import TorchEpochIterator
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.device_choice import Placed, require_on
-from tfbench.backends.peak import Run, Sizes
-from tfbench.backends.profiling import ProfiledBatches
+from tfbench.backends.device_choice import require_on
+from tfbench.backends.peak import Run, Shape, Sizes, factor_shapes, multiply
 from tfbench.backends.torch import op_trace
 from tfbench.backends.torch.step_calls import StepCalls
 from tfbench.errors import MeasurementError
 from tfbench.recipe.sections import TrainingConfig
-
-# of a processor, CUDA, its libraries
-_NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
 
 
 class PyTorch(Backend):
     """PyTorch on one device."""
 
     name = "torch"
+    memory_error = RuntimeError
+    # of a processor, CUDA, its libraries, CUDA's own allocator
+    memory_signs = (
+        *("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED"),
+        "Allocation on device",
+    )
+    put = staticmethod(keras.ops.convert_to_tensor)
+    epoch_iterator = TorchEpochIterator
     trace = staticmethod(op_trace.trace)
     step_mark = staticmethod(op_trace.step_mark)
     part_of = staticmethod(op_trace.part_of)
@@ -116,45 +120,33 @@ class PyTorch(Backend):
 
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU."""
-        return int(torch.cuda.max_memory_allocated(name.replace("gpu", "cuda")))
+        return int(torch.cuda.max_memory_allocated(_name(name)))
 
     def forget_peak(self, name: str) -> None:
         """Resets the peak of a GPU."""
-        torch.cuda.reset_peak_memory_stats(name.replace("gpu", "cuda"))
-
-    def explain_out_of_memory(self, error: Exception) -> str | None:
-        """Returns what an error says about memory that ran out, or None for another kind."""
-        text = str(error)
-        if isinstance(error, RuntimeError) and any(sign in text for sign in _NO_MEMORY):
-            return text
-        return text if isinstance(error, torch.OutOfMemoryError) else None
+        torch.cuda.reset_peak_memory_stats(_name(name))
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies matrices on the device."""
-        num_rows, common, num_columns = sizes
-        device = devices[0].replace("gpu", "cuda")
+        device = _name(devices[0])
 
-        def draw(rows: int, columns: int) -> Any:
-            values = torch.randn(rows, columns, device=device) * rows**-0.5
+        def draw(shape: Shape) -> Any:
+            values = torch.randn(shape, device=device) * shape[0] ** -0.5
             return values.to(getattr(torch, dtype))
 
-        first = draw(num_rows, common)
-        there = draw(common, num_columns)
-        back = draw(num_columns, common)
+        factors = list(map(draw, factor_shapes(sizes)))
 
         def run(num_calls: int) -> None:
             with torch.no_grad():
                 for _ in range(num_calls):
-                    product = first
-                    for index in range(chain):
-                        product = product @ (back if index % 2 else there)
+                    multiply(factors, chain)
             self.synchronize()
 
         return run
 
     def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
         """Returns what adds one large array to another, in place."""
-        device = devices[0].replace("gpu", "cuda")
+        device = _name(devices[0])
         total = torch.ones(size, device=device)
         summand = torch.ones(size, device=device)
 
@@ -165,13 +157,10 @@ class PyTorch(Backend):
 
         return run
 
-    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
-        """Takes some batches of a recipe's endless stream."""
-        return ProfiledBatches(
-            dataset,
-            put=keras.ops.convert_to_tensor,
-            iterate=lambda stream: iter(TorchEpochIterator(stream)._get_iterator()),
-        )
+
+def _name(device: str) -> str:
+    """Returns what PyTorch calls a device: "cuda:0" for "gpu:0"."""
+    return device.replace("gpu", "cuda")
 
 
 BACKEND = PyTorch()

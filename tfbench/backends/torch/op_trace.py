@@ -117,7 +117,9 @@ def part_of(name: str) -> tuple[int, str]:
     direction, _, layer = place.partition(":")
     if direction not in PHASES:
         return PHASES["update"], "other"
-    return PHASES[direction], f"{direction}/{layer}" if layer else direction
+    if not layer:
+        return PHASES[direction], direction
+    return PHASES[direction], f"{direction}/{layer}"
 
 
 def _read(results: Any) -> Iterator[Event]:
@@ -215,5 +217,6 @@ def _find_part(marks: Sequence[_Mark], time: int) -> str:
     is_last = position == len(marks)
     precedes_backward = is_last or after.part.startswith("backward")
     is_of_before = time < before.end or before.part == _UPDATE or precedes_backward
-    nearest = before if position > 0 and is_of_before else after
-    return f"{nearest.part}/"
+    if position > 0 and is_of_before:
+        return f"{before.part}/"
+    return f"{after.part}/"

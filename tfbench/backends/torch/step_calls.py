@@ -49,7 +49,9 @@ def _run(model: Any, upto: str, x: Any, y: Any) -> Any:
     Returns the loss and the gradients.
     """
     if upto == "dispatch":
-        return torch.zeros(()) if model.jit_compile else None  # a program must not be empty
+        if model.jit_compile:
+            return torch.zeros(())  # a program must not be empty
+        return None
     prediction = model(x, training=True) if model._call_has_training_arg else model(x)
     loss = model.compute_loss(x=x, y=y, y_pred=prediction, sample_weight=None, training=True)
     scaled = model.optimizer.scale_loss(loss)

@@ -10,7 +10,7 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -52,11 +52,6 @@ class FitData:
     validation: Any = None
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    @property
-    def is_of_batches(self) -> bool:
-        """Whether the training data comes as batches of the user's."""
-        return makes_batches(self.training)
-
 
 def makes_batches(value: Any) -> bool:
     """Says whether an object makes batches by itself."""
@@ -81,37 +76,32 @@ def read(loaded: Any, where: str) -> FitData:
     Raises:
         DatasetError: It is something else.
     """
-    if _is_of_arguments(loaded):
+    has_x = isinstance(loaded, dict) and "x" in loaded
+    if has_x and ("y" in loaded or loaded.keys() <= _arguments_of_fit()):
         return _read_arguments(dict(loaded), where)
     if makes_batches(loaded):
         return FitData(training=loaded)
     if not isinstance(loaded, tuple | list):
-        return FitData(training=_as_triple((loaded,), where))
-    if len(loaded) == 2 and makes_batches(loaded[0]):
-        return FitData(training=loaded[0], validation=_read_validation(loaded[1], where))
-    if len(loaded) == 2 and all(
-        isinstance(part, list) and not _is_of_numbers(part) for part in loaded
-    ):
+        loaded = (loaded,)
+    if len(loaded) != 2:
+        return FitData(training=_as_triple(loaded, where))
+    first, second = loaded
+    are_lists = isinstance(first, list) and isinstance(second, list)
+    if are_lists and not _is_of_numbers(first) and not _is_of_numbers(second):
         raise DatasetError(
             f"{where}: returned two lists of arrays: (x, y) of several inputs and outputs, or"
             " training and validation data? Use tuples for (x, y), or return a dict of arguments of"
             ' fit: {"x": ..., "y": ...}.'
         )
-    if len(loaded) == 2 and _is_part(loaded[0]) and (loaded[1] is None or _is_part(loaded[1])):
-        validation = _read_validation(loaded[1], where)
-        return FitData(training=_as_triple(loaded[0], where), validation=validation)
+    if makes_batches(first) or (_is_part(first) and (second is None or _is_part(second))):
+        return FitData(training=_read_part(first, where), validation=_read_part(second, where))
     return FitData(training=_as_triple(loaded, where))
 
 
-def _is_of_arguments(loaded: Any) -> bool:
-    return isinstance(loaded, dict) and "x" in loaded and ("y" in loaded or _names_fit(loaded))
-
-
-def _names_fit(names: Iterable[str]) -> bool:
-    """Says whether all of the names are those of arguments of `fit`."""
+def _arguments_of_fit() -> set[str]:
     import keras
 
-    return set(names) <= set(inspect.signature(keras.Model.fit).parameters)
+    return set(inspect.signature(keras.Model.fit).parameters)
 
 
 def _is_part(value: Any) -> bool:
@@ -122,8 +112,9 @@ def _is_part(value: Any) -> bool:
 
 
 def _read_arguments(loaded: dict[str, Any], where: str) -> FitData:
+    known = _arguments_of_fit()
     for name in loaded:
-        if not _names_fit([name]):
+        if name not in known:
             raise DatasetError(
                 f"{where}: returned {name}, which fit does not take. Inputs by name stand in a dict"
                 ' of their own: {"x": {...}, "y": ...}.'
@@ -134,16 +125,15 @@ def _read_arguments(loaded: dict[str, Any], where: str) -> FitData:
     if loaded.get("shuffle") == "batch":
         raise DatasetError(f'{where}: returned shuffle="batch". Return True or False.')
     training = loaded.pop("x")
-    validation = loaded.pop("validation_data", None)
+    validation = _read_part(loaded.pop("validation_data", None), where)
+    share = loaded.pop("validation_split", 0.0)
     if makes_batches(training):
-        if not loaded.get("validation_split"):
-            loaded.pop("validation_split", None)
-        for name in ("y", "sample_weight", "validation_split"):
+        if share:
+            raise DatasetError(f"{where}: returned validation_split beside batches, which hold it.")
+        for name in ("y", "sample_weight"):
             if loaded.pop(name, None) is not None:
                 raise DatasetError(f"{where}: returned {name} beside batches, which hold it.")
-        return FitData(
-            training=training, validation=_read_validation(validation, where), arguments=loaded
-        )
+        return FitData(training=training, validation=validation, arguments=loaded)
     for name in ("steps_per_epoch", "validation_steps"):
         if loaded.pop(name, None) is not None:
             raise DatasetError(
@@ -151,10 +141,7 @@ def _read_arguments(loaded: dict[str, Any], where: str) -> FitData:
             )
     parts = (training, loaded.pop("y", None), loaded.pop("sample_weight", None))
     triple = _as_triple(parts, where)
-    share = loaded.pop("validation_split", 0.0)
-    if validation is not None:  # as `fit`, which does not split then
-        validation = _read_validation(validation, where)
-    elif share:
+    if share and validation is None:  # as `fit`, which splits only then
         triple, validation = _split(triple, share)
     class_weight = loaded.pop("class_weight", None)
     if class_weight:
@@ -162,7 +149,8 @@ def _read_arguments(loaded: dict[str, Any], where: str) -> FitData:
     return FitData(training=triple, validation=validation, arguments=loaded)
 
 
-def _read_validation(value: Any, where: str) -> Any:
+def _read_part(value: Any, where: str) -> Any:
+    """Returns batches of the user's as they are, all else as a triple; None if there is nothing."""
     if value is None or makes_batches(value):
         return value
     return _as_triple(value if isinstance(value, tuple | list) else (value,), where)
@@ -274,15 +262,15 @@ def inspect_batches(batches: Any, where: str, num_batches: int | None) -> Inspec
     Raises:
         DatasetError: It is not known how many there are, or of which sizes.
     """
+    import keras
+
     sizes: list[int] = []
     first = None
     is_whole = True
-    length = num_batches
-    if length is None:
-        length = _find_length(batches)
+    length = _find_length(batches) if num_batches is None else num_batches
     end = time.monotonic() + _INSPECTED_SECONDS
     for batch in itertools.islice(_iterate(batches), num_batches):
-        arrays = map_arrays(_to_array, _unpack(batch))
+        arrays = map_arrays(np.asarray, keras.utils.unpack_x_y_sample_weight(batch))
         first = first or arrays
         sizes.append(_count_samples(arrays, where))
         if time.monotonic() > end:
@@ -342,13 +330,3 @@ def _find_length(batches: Any) -> int | None:
     if hasattr(batches, "__len__"):
         return len(batches)
     return None
-
-
-def _unpack(batch: Any) -> tuple[Any, Any, Any]:
-    parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
-    x, y, weights, *_ = [*parts, None, None]
-    return x, y, weights
-
-
-def _to_array(value: Any) -> Array:
-    return np.asarray(value)

@@ -4,7 +4,6 @@ NumPy promises that a bit generator gives the same numbers in every version, and
 nothing that is made of them; so orders, and crops, are made of its raw numbers.
 """
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -43,27 +42,6 @@ def draw_raw(purpose: int, seed: int, number: int, count: int) -> npt.NDArray[np
     return np.asarray(raw, np.uint64)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Crops:
-    """What of each image of a batch is taken: from where on, and whether it is turned."""
-
-    tops: npt.NDArray[np.int64]
-    lefts: npt.NDArray[np.int64]
-    turned: npt.NDArray[np.bool_]  # left to right
-
-
-def draw_crops(step: int, spec: DatasetSpec, *, batch_size: int, seed: int) -> Crops:
-    """Returns what of each image of the batch of a step, counted from 0, is taken."""
-    rows, columns = spec.input_shape[:2]
-    height, width = spec.sample_shape[:2]
-    tops, lefts, turned = draw_raw(OF_CROPS, seed, step, 3 * batch_size).reshape(3, batch_size)
-    return Crops(
-        (tops % np.uint64(height - rows + 1)).astype(np.int64),
-        (lefts % np.uint64(width - columns + 1)).astype(np.int64),
-        (turned % np.uint64(2) == 1) & spec.mirrors,
-    )
-
-
 def crop_at_random(
     images: Array, spec: DatasetSpec, seed: int, step: int, part: BatchPart = WHOLE
 ) -> Array:
@@ -82,12 +60,15 @@ def crop_at_random(
     if not (spec.stored_shape or spec.mirrors):
         return images
     rows, columns = spec.input_shape[:2]
-    drawn = draw_crops(step, spec, batch_size=len(images) * part.count, seed=seed)
+    height, width = spec.sample_shape[:2]
+    batch_size = len(images) * part.count
+    drawn = draw_raw(OF_CROPS, seed, step, 3 * batch_size).reshape(3, batch_size)
+    num_places = [[height - rows + 1], [width - columns + 1], [2]]  # the last: turned or not
+    places = (drawn % np.array(num_places, np.uint64)).astype(np.int64)
     crops = np.empty((len(images), *spec.input_shape), images.dtype)
-    parts = zip(part.of(drawn.tops), part.of(drawn.lefts), part.of(drawn.turned), strict=True)
-    for number, (top, left, is_turned) in enumerate(parts):
+    for number, (top, left, is_turned) in enumerate(part.of(places.T)):
         image = images[number, top : top + rows, left : left + columns]
-        if is_turned:
+        if is_turned and spec.mirrors:
             _turn(image, crops[number])
         else:
             crops[number] = image

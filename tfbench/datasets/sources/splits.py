@@ -110,8 +110,8 @@ class LoadedSplits:
     cache: str = ""  # what came of the cache
     num_classes: int | None = None  # of its labels, where somebody asked
 
-    def require(self, spec: DatasetSpec, counts: Mapping[str, int | None]) -> None:
-        """Checks samples, labels and numbers of splits; None: as many as there are.
+    def require(self, spec: DatasetSpec, counts: Mapping[str, int]) -> None:
+        """Checks samples, labels and numbers of splits.
 
         Raises:
             DatasetError: Naming the split, and what is wrong with it.
@@ -194,7 +194,7 @@ def spread_mean(of_channels: Array, spec: DatasetSpec) -> npt.NDArray[np.float32
     return np.broadcast_to(of_channels, spec.input_shape).astype(np.float32, order="C")
 
 
-def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int | None) -> str | None:
+def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int) -> str | None:
     """Returns how the samples of a split differ from their description, or None.
 
     It costs one pass over the targets.
@@ -202,10 +202,8 @@ def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int | None) -> s
     Args:
         split: Its inputs are samples, not where they are.
         spec: Of the data.
-        num_samples: How many there should be; None: as many as there are.
+        num_samples: How many there should be.
     """
-    if not isinstance(split.inputs, np.ndarray) or not isinstance(split.targets, np.ndarray):
-        return "inputs and targets must be NumPy arrays"
     shape = spec.sample_shape
     if split.inputs.shape[1:] != shape or split.inputs.dtype != spec.input_dtype:
         return (
@@ -221,7 +219,7 @@ def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int | None) -> s
             return f"expected labels 0 to {spec.num_classes - 1}, found {low} to {high}"
     if split.targets.shape[1:] != spec.target_shape:
         return f"expected targets of shape {spec.target_shape}, found {split.targets.shape[1:]}"
-    if num_samples not in (None, split.num_samples):
+    if num_samples != split.num_samples:
         return f"expected {num_samples:,} samples, found {split.num_samples:,}"
     return None
 

@@ -41,8 +41,6 @@ def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
     rows = {name: min(count, held_out) for name, count in counts.items()}
     rows["train"] = min(spec.train_samples, max(1, pool - rows["validation"] - rows["test"]))
     structure, *noises = np.random.SeedSequence(seed).spawn(4)
-    noise = dict(zip(counts, noises, strict=True))
-
     if spec.num_classes is None:
         generate = _regression
     elif spec.tokens_per_sample:
@@ -50,18 +48,17 @@ def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
     else:
         generate = _classification
 
-    def make(name: str) -> Split:
-        inputs, targets = generate(spec, rows[name], structure, noise[name])
-        return Split(inputs=inputs, targets=targets, num_samples=counts[name])
-
-    train = make("train")
+    splits = {}
+    for (name, count), noise in zip(counts.items(), noises, strict=True):
+        inputs, targets = generate(spec, rows[name], structure, noise)
+        splits[name] = Split(inputs=inputs, targets=targets, num_samples=count)
     drawn = f", drawn from {sum(rows.values())} in memory" if rows != counts else ""
     return Splits(
         spec=spec,
-        train=train,
-        validation=make("validation"),
-        test=make("test") if spec.test_samples else None,
-        mean=mean_of(train.inputs, spec),
+        train=splits["train"],
+        validation=splits["validation"],
+        test=splits["test"] if spec.test_samples else None,
+        mean=mean_of(splits["train"].inputs, spec),
         source=f"synthetic, seed {seed}{drawn}",
         synthetic=True,
     )

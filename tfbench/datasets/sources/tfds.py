@@ -28,8 +28,7 @@ def load(
     splits: tuple[str, ...],
     host: str,
     accepted: str,
-    load_split: Callable[[Any, str], Split] | None = None,
-    count_classes: Callable[[Any], int | None] | None = None,
+    decode: Callable[[Any, tuple[str, ...]], LoadedSplits] | None = None,
     variant: str = "",
     has_stand_in: bool = True,
 ) -> LoadedSplits:
@@ -46,8 +45,7 @@ def load(
         host: Address asked before a download is begun, since tfds itself would retry for minutes in
             silence.
         accepted: What a folder may hold, for messages.
-        load_split: Decodes a split of a builder; None: images and their labels.
-        count_classes: Says how many classes a builder's labels have; None: nobody asks.
+        decode: Decodes splits of a builder; None: images and their labels.
         variant: Of what it decodes, where there are several.
         has_stand_in: Whether there are synthetic samples of the kind.
 
@@ -55,22 +53,19 @@ def load(
         DatasetError: The folder does not exist, the data is missing and cannot be fetched, or it is
             damaged.
     """
-    load_split = load_split or _load_images
+    decode = decode or _decode_images
     given = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")  # its own default
     root = Path(os.path.expanduser(given))  # noqa: PTH111 - of a home that may be none
 
-    def decode() -> LoadedSplits:
+    def decode_prepared() -> LoadedSplits:
         with reading(root / name, "data that tensorflow-datasets prepared", _REMEDY):
             builder = open_builder(name, data_dir, host, accepted, has_stand_in=has_stand_in)
-            decoded = {split: load_split(builder, split) for split in splits}
-            num_classes = count_classes(builder) if count_classes else None
-            return LoadedSplits(
-                splits=decoded, source=builder.info.full_name, num_classes=num_classes
-            )
+            decoded = decode(builder, splits)
+            return dataclasses.replace(decoded, source=builder.info.full_name)
 
     # Of all versions that are there, since these decide which one is taken.
     what = f"{name} {'+'.join(splits)}{variant}, tensorflow-datasets {_version()}"
-    loaded = cache.load(what, root / name, None, decode)
+    loaded = cache.load(what, root / name, None, decode_prepared)
     _, _, version = loaded.source.rpartition("/")
     source = f"tfds {name} {version}, {root}"
     where = f"data set {name}: {root / loaded.source}"
@@ -152,14 +147,17 @@ def _require_reachable(host: str, problem: str, ways_out: str) -> None:
         raise DatasetError(f"{problem}: {host}: {reason}. {ways_out}") from error
 
 
-def _load_images(builder: Any, split: str) -> Split:
+def _decode_images(builder: Any, splits: tuple[str, ...]) -> LoadedSplits:
     import tensorflow_datasets as tfds
 
-    arrays = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1, shuffle_files=False))
-    # In memory of the same kind as that of the cache, so that training reads from it as fast.
-    inputs = copy_aligned(arrays["image"])
-    targets = copy_aligned(arrays["label"])
-    return Split(inputs=inputs, targets=targets, num_samples=len(inputs))
+    decoded = {}
+    for name in splits:
+        arrays = tfds.as_numpy(builder.as_dataset(split=name, batch_size=-1, shuffle_files=False))
+        # In memory of the same kind as that of the cache, so that training reads from it as fast.
+        inputs = copy_aligned(arrays["image"])
+        targets = copy_aligned(arrays["label"])
+        decoded[name] = Split(inputs=inputs, targets=targets, num_samples=len(inputs))
+    return LoadedSplits(splits=decoded)
 
 
 def _version() -> str:

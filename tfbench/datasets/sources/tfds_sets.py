@@ -9,10 +9,10 @@ import numpy as np
 
 from tfbench.datasets.sources import tfds
 from tfbench.datasets.sources.fit_data import FitData
-from tfbench.datasets.sources.splits import Array, Split, Splits, copy_aligned
+from tfbench.datasets.sources.splits import Array, LoadedSplits, Split, Splits, copy_aligned
 from tfbench.datasets.sources.user_arrays import splits_of, splits_of_batches
 from tfbench.errors import DatasetError
-from tfbench.recipe.tfds_options import Options
+from tfbench.recipe.dataset_spec import TfdsOptions
 from tfbench.schema import to_plain
 
 _HOST = "https://storage.googleapis.com"
@@ -25,7 +25,7 @@ _STREAMED = (
 _OTHERWISE = "A function of yours can prepare what fit takes: --set dataset.name=FILE.py:FUNCTION."
 
 
-def load_splits(name: str, options: Options, data_dir: str | None, batch_size: int) -> Splits:
+def load_splits(name: str, options: TfdsOptions, data_dir: str | None, batch_size: int) -> Splits:
     """Loads a data set from its prepared folder, or fetches it.
 
     Images are scaled to 0..1. A text becomes the numbers of its bytes.
@@ -45,23 +45,17 @@ def load_splits(name: str, options: Options, data_dir: str | None, batch_size: i
     accepted = f"{name}/ as tensorflow-datasets prepares it"
     if options.streams:
         builder = tfds.open_builder(name, data_dir, _HOST, accepted, has_stand_in=False)
-        training, looked_at = (
-            FitData(
-                training=_stream_training(builder, options, batch_size),
-                validation=_stream(builder, options.validation, options).batch(batch_size),
-            )
-            for _ in range(2)
-        )
+        training = _stream_data(builder, options, batch_size)
+        looked_at = _stream_data(builder, options, batch_size)
         source = f"tfds {builder.info.full_name}, {builder.data_dir}, streamed"
         splits = splits_of_batches(training, looked_at, batch_size, source=source, where=where)
         num_validated = builder.info.splits[options.validation].num_examples
         splits = dataclasses.replace(
             splits,
-            spec=dataclasses.replace(splits.spec, validation_samples=num_validated),
             validation=dataclasses.replace(splits.validation, num_samples=num_validated),
             notes=(_STREAMED,),
         )
-        num_classes = _count_classes(builder, options=options)
+        num_classes = _count_classes(builder, options)
     else:
         loaded = tfds.load(
             name,
@@ -69,8 +63,7 @@ def load_splits(name: str, options: Options, data_dir: str | None, batch_size: i
             splits=(options.train, options.validation),
             host=_HOST,
             accepted=accepted,
-            load_split=functools.partial(_load_split, options=options),
-            count_classes=functools.partial(_count_classes, options=options),
+            decode=functools.partial(_decode, options=options),
             variant=json.dumps(to_plain(options)),
             has_stand_in=False,
         )
@@ -86,6 +79,7 @@ def load_splits(name: str, options: Options, data_dir: str | None, batch_size: i
     dtype: Any = str(splits.train.inputs.dtype)
     spec = dataclasses.replace(
         splits.spec,
+        validation_samples=splits.validation.num_samples,
         input_dtype=dtype,
         num_classes=num_classes,
         input_scale=1 / 255 if dtype == "uint8" else 1.0,
@@ -94,14 +88,18 @@ def load_splits(name: str, options: Options, data_dir: str | None, batch_size: i
     return dataclasses.replace(splits, spec=spec)
 
 
-def _load_split(builder: Any, split: str, *, options: Options) -> Split:
+def _decode(builder: Any, splits: tuple[str, ...], *, options: TfdsOptions) -> LoadedSplits:
+    decoded = {split: _decode_split(builder, split, options) for split in splits}
+    return LoadedSplits(splits=decoded, num_classes=_count_classes(builder, options))
+
+
+def _decode_split(builder: Any, split: str, options: TfdsOptions) -> Split:
     import tensorflow_datasets
 
-    names = _find_features(builder, split, options)
-    samples = builder.as_dataset(split=split, shuffle_files=False).map(
-        lambda sample: tuple(sample[name] for name in names)
-    )
-    ((inputs, targets),) = tensorflow_datasets.as_numpy(samples.batch(len(samples)))
+    input_name, target_name = _find_features(builder, split, options)
+    samples = builder.as_dataset(split=split, shuffle_files=False)
+    pairs = samples.map(lambda sample: (sample[input_name], sample[target_name]))
+    ((inputs, targets),) = tensorflow_datasets.as_numpy(pairs.batch(len(pairs)))
     if inputs.dtype == object:
         inputs = _encode(inputs, options.length)
     return Split(
@@ -109,20 +107,24 @@ def _load_split(builder: Any, split: str, *, options: Options) -> Split:
     )
 
 
-def _stream_training(builder: Any, options: Options, batch_size: int) -> Any:
-    """Returns full training batches, in a new order for each epoch."""
+def _stream_data(builder: Any, options: TfdsOptions, batch_size: int) -> FitData:
+    """Returns full training batches, in a new order for each epoch, and all of the validation."""
     samples = _stream(builder, options.train, options).shuffle(_SHUFFLED)
-    return samples.batch(batch_size, drop_remainder=True).prefetch(_BATCHES_AHEAD)
+    return FitData(
+        training=samples.batch(batch_size, drop_remainder=True).prefetch(_BATCHES_AHEAD),
+        validation=_stream(builder, options.validation, options).batch(batch_size),
+    )
 
 
-def _stream(builder: Any, split: str, options: Options) -> Any:
+def _stream(builder: Any, split: str, options: TfdsOptions) -> Any:
     """Returns the samples of a split as they are fed, with images scaled to 0..1."""
     import tensorflow as tf
 
-    names = _find_features(builder, split, options)
+    input_name, target_name = _find_features(builder, split, options)
 
     def read(sample: Any) -> Any:
-        value, target = (sample[name] for name in names)
+        value = sample[input_name]
+        target = sample[target_name]
         if value.dtype == tf.string:
             numbers = tf.io.decode_raw(value, tf.uint8, fixed_length=options.length)
             return tf.cast(numbers, tf.int32), target
@@ -138,14 +140,14 @@ def _stream(builder: Any, split: str, options: Options) -> Any:
     return samples.map(read, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def _count_classes(builder: Any, *, options: Options) -> int | None:
+def _count_classes(builder: Any, options: TfdsOptions) -> int | None:
     """Returns the number of classes of the target; None: it is a value."""
     _, target_name = _find_features(builder, options.train, options)
     num_classes: int | None = getattr(builder.info.features[target_name], "num_classes", None)
     return num_classes
 
 
-def _find_features(builder: Any, split: str, options: Options) -> tuple[str, str]:
+def _find_features(builder: Any, split: str, options: TfdsOptions) -> tuple[str, str]:
     """Returns the names of the input and of the target of a split's samples.
 
     Raises:

@@ -112,15 +112,14 @@ def splits_of_batches(
             f"{where}: makes batches of {sizes} samples, and the run counts {batch_size}. Use"
             f" --global-batch-size {train.batch_size}."
         )
-    train_split = _split_of_batches(train.first, train.num_samples)
-    validation_split = _split_of_batches(train.first, 0)
+    train_split = _split(train.first, train.num_samples)
+    validation_split = _split(train.first, 0)
     if fit_data.makes_batches(inspected.validation):
         steps = loaded.arguments.get("validation_steps")
         found = fit_data.inspect_batches(inspected.validation, where, steps)
-        validation_split = _split_of_batches(found.first, found.num_samples)
+        validation_split = _split(found.first, found.num_samples)
     elif inspected.validation is not None:
-        data = _read(inspected.validation, "val", where)
-        validation_split = _split(data)
+        validation_split = _split(_read(inspected.validation, "val", where))
     spec = DatasetSpec(
         input_shape=_shape_of(train_split.inputs),
         target_shape=_shape_of(train_split.targets),
@@ -130,8 +129,7 @@ def splits_of_batches(
     )
     validation = loaded.validation
     if isinstance(validation, tuple):  # arrays: `fit` takes as many as there are
-        while validation[-1] is None:
-            validation = validation[:-1]
+        validation = _split(validation).arrays
     pipeline = Pipeline(
         training=loaded.training,
         validation=validation,
@@ -150,10 +148,6 @@ def splits_of_batches(
     )
 
 
-def _split_of_batches(first: Data, num_samples: int) -> Split:
-    return dataclasses.replace(_split(first), num_samples=num_samples)
-
-
 def _digest(data: Any) -> str:
     """Returns what identifies arrays: of all samples, or of some where there are many."""
     digest = hashlib.sha256()
@@ -167,9 +161,11 @@ def _digest(data: Any) -> str:
     return f"{digest.hexdigest()[:12]} of {kind}"
 
 
-def _split(data: Data) -> Split:
+def _split(data: Data, num_samples: int | None = None) -> Split:
     x, y, weights = data
-    return Split(inputs=x, targets=y, weights=weights, num_samples=_count(x))
+    if num_samples is None:
+        num_samples = _count(x)
+    return Split(inputs=x, targets=y, weights=weights, num_samples=num_samples)
 
 
 def _sample_shapes(data: Data) -> list[tuple[int, ...]]:

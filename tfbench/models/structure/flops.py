@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tfbench.models.structure.graph import Call, walk
-from tfbench.models.structure.products import Factor, find_products, lacks_length_alone
+from tfbench.models.structure.products import find_products, lacks_length_alone
 from tfbench.profiles.readings import ProfiledLayer
 from tfbench.runs.record import OPEN_LENGTH
 
@@ -74,48 +74,47 @@ def count_calls(calls: Sequence[Call], trained: Iterable[Any]) -> list[CallFlops
         trained: The weights that training changes.
     """
     trained_ids = {id(weight) for weight in trained}
-    needed = _find_needed(calls, trained_ids)
+    needed: dict[Any, bool] = {}  # gradients of tensors: something before them is trained
     counted = []
     for call, is_reached in zip(calls, _find_reached(calls), strict=True):
         needed_inputs = [needed.get(tensor, False) for tensor in call.inputs]
-        counted.append(_count(call, needed_inputs, trained_ids, is_reached=is_reached))
+        weights = getattr(call.operation, "trainable_variables", ())
+        is_needed = any(needed_inputs) or _is_any_of(weights, trained_ids)
+        for tensor in call.outputs:
+            needed[tensor] = is_needed and _lets_through(call) and "float" in tensor.dtype
+        forward, gradients = _count(call, needed_inputs, trained_ids)
+        if gradients is not None and not is_reached:
+            gradients = 0
+        counted.append(
+            CallFlops(
+                forward=forward,
+                gradients=gradients,
+                has_input_gradient=is_reached and any(needed_inputs),
+                is_trained=is_reached and is_needed,
+            )
+        )
     return counted
 
 
 def _count(
-    call: Call, needed: Sequence[bool], trained: Collection[int], *, is_reached: bool
-) -> CallFlops:
+    call: Call, needed: Sequence[bool], trained: Collection[int]
+) -> tuple[int, int] | tuple[None, None]:
+    """Returns the operations of a forward pass, and of the gradients if its output has one.
+
+    A factor has a gradient where anything that it is made of is trained.
+    """
     products = find_products(call)
-    has_input_gradient = is_reached and any(needed)
-    is_trained = is_reached and (any(needed) or _has_trained(call, trained))
     if products is None:
-        return CallFlops(None, None, has_input_gradient, is_trained)
+        return None, None
     forward = 0
     gradients = 0
     for product in products:
         forward += product.flops
         for factor in (product.left, product.right):
-            if is_reached and _is_needed(factor, needed, trained):
+            has_input = any(needed[place] for place in factor.inputs)
+            if has_input or _is_any_of(factor.weights, trained):
                 gradients += product.flops
-    return CallFlops(forward, gradients, has_input_gradient, is_trained)
-
-
-def _is_needed(factor: Factor, needed: Sequence[bool], trained: Collection[int]) -> bool:
-    """Says whether anything that a factor is made of is trained: then it has a gradient."""
-    if any(needed[place] for place in factor.inputs):
-        return True
-    return any(id(weight) in trained for weight in factor.weights)
-
-
-def _find_needed(calls: Sequence[Call], trained: Collection[int]) -> dict[Any, bool]:
-    """Returns for each tensor whether its gradient is needed: anything before it is trained."""
-    needed: dict[Any, bool] = {}
-    for call in calls:
-        needed_inputs = [needed.get(tensor, False) for tensor in call.inputs]
-        is_needed = any(needed_inputs) or _has_trained(call, trained)
-        for tensor in call.outputs:
-            needed[tensor] = is_needed and _lets_through(call) and "float" in tensor.dtype
-    return needed
+    return forward, gradients
 
 
 def _find_reached(calls: Sequence[Call]) -> list[bool]:
@@ -131,8 +130,7 @@ def _find_reached(calls: Sequence[Call]) -> list[bool]:
     return reached_calls[::-1]
 
 
-def _has_trained(call: Call, trained: Collection[int]) -> bool:
-    weights = getattr(call.operation, "trainable_variables", ())
+def _is_any_of(weights: Iterable[Any], trained: Collection[int]) -> bool:
     return any(id(weight) in trained for weight in weights)
 
 

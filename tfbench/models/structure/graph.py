@@ -61,9 +61,7 @@ def _fit_nested(operation: Any, inputs: Sequence[Any]) -> Any:
 def _build_again(operation: Any, inputs: Sequence[Any]) -> Any:
     """Returns a nested model of the same layers, with tensors of its own, for other inputs."""
     tensors = [keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype) for tensor in inputs]
-    structure = tensors[0]
-    if len(tensors) > 1:
-        structure = keras.tree.pack_sequence_as(operation.input, tensors)
+    structure = keras.tree.pack_sequence_as(operation.input, tensors)
     return keras.models.clone_model(
         operation, input_tensors=structure, clone_function=lambda layer: layer
     )

@@ -135,17 +135,13 @@ def _count_unknown(layer: Any, inputs: Inputs, output: Sizes) -> Products | None
     return None
 
 
-def _count_convolution(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
+def _count_kernels(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
     """All kernels are used at each place of the output: in groups, depthwise, dilated or not."""
     return use_kernels(kernels_of(layer), _places(layer, output), _all(inputs))
 
 
 def _count_transposed(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
     return use_kernels(kernels_of(layer), _places(layer, inputs[0]), _all(inputs))
-
-
-def _count_dense(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
-    return use_kernels(kernels_of(layer), inputs[0][:-1], _all(inputs))
 
 
 def _count_recurrent(layer: Any, inputs: Inputs, output: Sizes) -> Products | None:
@@ -233,8 +229,9 @@ def _all(inputs: Sequence[Any]) -> Factor:
 
 
 def _places(layer: Any, sizes: Sizes) -> Sizes:
-    """Returns the axes that a convolution moves along."""
-    return sizes[:-1] if layer.data_format == "channels_last" else sizes[1:]
+    """Returns all axes but that of the channels."""
+    is_first = getattr(layer, "data_format", "") == "channels_first"
+    return sizes[1:] if is_first else sizes[:-1]
 
 
 def _sample(shape: Shape) -> Sizes:
@@ -242,7 +239,7 @@ def _sample(shape: Shape) -> Sizes:
 
 
 _CLASSES: dict[Counter | None, tuple[type, ...]] = {
-    _count_convolution: (
+    _count_kernels: (
         layers.Conv1D,
         layers.Conv2D,
         layers.Conv3D,
@@ -250,13 +247,13 @@ _CLASSES: dict[Counter | None, tuple[type, ...]] = {
         layers.DepthwiseConv2D,
         layers.SeparableConv1D,
         layers.SeparableConv2D,
+        layers.Dense,
     ),
     _count_transposed: (
         layers.Conv1DTranspose,
         layers.Conv2DTranspose,
         layers.Conv3DTranspose,
     ),
-    _count_dense: (layers.Dense,),
     _count_recurrent: (layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU),
     _count_bidirectional: (layers.Bidirectional,),
     _count_multi_head_attention: (layers.MultiHeadAttention,),
@@ -269,7 +266,9 @@ _CLASSES: dict[Counter | None, tuple[type, ...]] = {
     ),
     None: (layers.Embedding,),  # no products: it looks its rows up
 }
-_COUNTERS = {cls: counter for counter, classes in _CLASSES.items() for cls in classes}
+_COUNTERS: dict[type, Counter | None] = {}
+for _counter, _classes in _CLASSES.items():
+    _COUNTERS |= dict.fromkeys(_classes, _counter)
 
 
 def _find_counter(layer: Any) -> Counter | None:

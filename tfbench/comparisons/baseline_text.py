@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfbench.comparisons.baseline import RegressionCheck, SpeedSample
+from tfbench.comparisons.difference import describe_change
 from tfbench.comparisons.equality import Difference, in_words
 from tfbench.comparisons.intervals import log_interval
 from tfbench.comparisons.judging import describe_ratio
-from tfbench.comparisons.regression import RegressionCheck, SpeedSample
 from tfbench.comparisons.speeds import with_interval
 from tfbench.show.document import to_document
 from tfbench.show.formats import format_date, format_speed
 from tfbench.show.table import Section, facts, warnings_section
-from tfbench.sweeps.plan import format_value
 from tfbench.wording import count, format_share
 
 _LEAST_PRECISION = 0.1  # of a baseline, beyond which a check is of little use
@@ -34,6 +34,8 @@ def check_sections(
     if check.require_detect is not None:
         limits += f", required {100 * check.require_detect:g} %"
     unequal = _describe(check.unequal)
+    if unequal:
+        unequal += " (allowed by --allow-unequal)"
     pairs = {
         "Check": (
             f"{check.current.recipe} against {source} of {format_date(check.baseline.created)}"
@@ -41,7 +43,7 @@ def check_sections(
         "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
         "Detects": f"slow-downs of {detectable} or more ({limits})",
-        "Unequal": f"{unequal} (allowed by --allow-unequal)" if unequal else "",
+        "Unequal": unequal,
         "Changed": _describe(check.changed),
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
     }
@@ -63,16 +65,13 @@ def judgement_sentence(check: RegressionCheck, num_failed: int = 0) -> str:
     Where even a large slow-down would have passed, it says "could not tell". That is a failure if
     the user named a slow-down that has to be seen. A check of which a run failed has not passed.
     """
-    change = f"{describe_ratio(check.speedup)} of the baseline's speed"
     finding: str = check.judgement
-    limit = f"{100 * check.fail_above:g} %"
-    if check.judgement == "slower" and check.is_undecided:
-        finding = f"slower, but could not tell whether by more than {limit}"
-    elif check.judgement == "slower":
-        finding = f"slower, but not measurably by more than {limit}"
+    if finding == "slower":
+        how = "could not tell whether" if check.is_undecided else "not measurably"
+        finding = f"slower, but {how} by more than {100 * check.fail_above:g} %"
     elif check.is_undecided:
         finding = "could not tell"
-    finding += f", {change}"
+    finding += f", {describe_ratio(check.speedup)} of the baseline's speed"
     if check.is_undecided:
         finding += f". Try --repeats {2 * check.current.num}, also for the baseline."
     if check.judgement == "regression":
@@ -121,15 +120,14 @@ def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict
 
 
 def _describe_speeds(sample: SpeedSample) -> str:
-    processes = "1 process" if sample.num == 1 else f"{sample.num} processes"
     speed = f"{format_speed(sample.speed)} samples/s"
     text = with_interval(speed, log_interval(sample.samples_per_second))
-    return f"{text}, {processes}"
+    ending = "" if sample.num == 1 else "es"
+    return f"{text}, {sample.num} process{ending}"
 
 
 def _describe(differences: Sequence[Difference]) -> str:
-    texts = [
-        f"{in_words(pair.name)} {format_value(pair.a)} -> {format_value(pair.b)}"
-        for pair in differences
-    ]
-    return "; ".join(dict.fromkeys(texts))  # a file may be of network and data
+    texts: dict[str, None] = {}  # a file may be of network and data
+    for pair in differences:
+        texts[f"{in_words(pair.name)} {describe_change(pair)}"] = None
+    return "; ".join(texts)
