@@ -6,6 +6,7 @@ A test fails where the files are not what this writes.
 import ast
 import collections
 import dataclasses
+import html
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -372,7 +373,16 @@ def _read_exit_codes() -> Iterator[tuple[ExitCode, str]]:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in [heads, ["---"] * len(heads), *rows]:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+        yield f"| {' | '.join(map(_cell, row))} |"
+
+
+def _cell(text: str) -> str:
+    """Returns a text as a cell. Some readers of Markdown show the escape of a pipe in backticks."""
+    if "|" not in text:
+        return text
+    code = r'<code class="choices">\1</code>'
+    with_tags = re.sub(r"`([^`]*)`", code, html.escape(text, quote=False))
+    return with_tags.replace("|", "&#124;<wbr>")
 
 
 if __name__ == "__main__":

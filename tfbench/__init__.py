@@ -9,10 +9,38 @@ TYPE_CHECKING = False  # which type checkers take for true
 if TYPE_CHECKING:
     from typing import Any
 
-    from tfbench.api import compare, load_runs, read_run, resume_sweep, run, sweep
+    from tfbench.api import (
+        ComparedRuns,
+        MachineSettings,
+        Observer,
+        Run,
+        RunLimits,
+        Swept,
+        TfbenchError,
+        compare,
+        load_runs,
+        read_run,
+        resume_sweep,
+        run,
+        sweep,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["compare", "load_runs", "read_run", "resume_sweep", "run", "sweep"]
+__all__ = [
+    "ComparedRuns",
+    "MachineSettings",
+    "Observer",
+    "Run",
+    "RunLimits",
+    "Swept",
+    "TfbenchError",
+    "compare",
+    "load_runs",
+    "read_run",
+    "resume_sweep",
+    "run",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> "Any":

@@ -15,7 +15,7 @@
 What is made so is what the command line makes: measured in a process of its own, kept in a store,
 tracked in MLflow, found by `tfbench compare`, `tfbench ui` and `tfbench recover`. Nothing is
 printed: an observer is told what happens, and what a user can mend is raised as a
-`tfbench.errors.TfbenchError`. A run that fails is a result, whose `status` and `reason` say so.
+`tfbench.TfbenchError`. A run that fails is a result, whose `status` and `reason` say so.
 Ctrl-C ends a run in good order; what was measured by then is kept, and returned.
 
 Of variables, MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and TFBENCH_DATA_DIR count as they do for
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.comparisons.user_settings import SESSION_SCATTER, MachineSettings, UserSettings
-from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
+from tfbench.errors import RecipeError, TfbenchError, UnknownNameError, did_you_mean
 from tfbench.runs.maker import find_earlier_place, open_maker
 from tfbench.runs.observer import Observer
 from tfbench.runs.record import RunRequest
@@ -51,8 +51,12 @@ from tfbench.wording import DEFAULT_STORE
 
 __all__ = [
     "ComparedRuns",
+    "MachineSettings",
+    "Observer",
     "Run",
+    "RunLimits",
     "Swept",
+    "TfbenchError",
     "compare",
     "load_runs",
     "read_run",

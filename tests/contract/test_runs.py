@@ -16,7 +16,7 @@ from contract import NUM_PARAMETERS, TINY, Cli, measured_in_mlflow
 
 pytestmark = pytest.mark.slow
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "first_verdict.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 ENDLESS = (*TINY, "--epochs", "1000000", "--set", "output.checkpoint_every_epochs=1")
 
@@ -194,8 +194,8 @@ def test_two_workers_on_this_machine_train_together(own_cli: Cli) -> None:
     assert run["epochs"][0]["val_accuracy"] >= 0 and run["summary"]["samples_per_second"] > 0
 
 
-def test_the_example_in_python_measures_a_run_and_a_sweep(in_tmp_path: Path) -> None:
-    found = runpy.run_path(str(EXAMPLE))
+def test_the_examples_in_python_measure_and_read(in_tmp_path: Path) -> None:
+    found = runpy.run_path(str(EXAMPLES / "first_verdict.py"))
     run = found["run"]
     swept = found["swept"]
     runs = found["runs"]
@@ -212,6 +212,11 @@ def test_the_example_in_python_measures_a_run_and_a_sweep(in_tmp_path: Path) -> 
     assert swept.verdict == tfbench.compare(sweep="@last").verdict
     assert sorted(runs["training.global_batch_size"]) == [32, 128, 512]
     assert len(measured_in_mlflow(run.tracked.tracking_uri)) == 3
+    speeds = runpy.run_path(str(EXAMPLES / "speeds_from_mlflow.py"))["speeds"]
+    assert list(speeds.index.get_level_values("batch size")) == [32, 128, 512]
+    assert speeds.loc[("mnist_hidden100_mlp", 128), "default cpu:0"] == pytest.approx(
+        run.metrics["samples_per_second"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The commands of README.md and of the pages in docs/ are valid, and what they link to is there."""
 
+import ast
+import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+import tfbench.tags
 from pages import BLOCK, FIRST_PAGES, PAGES, ROOT, extract_commands, list_pages_with_commands
 from tfbench.cli import cli
 
@@ -91,8 +94,69 @@ def test_the_readme_has_every_command_in_its_table() -> None:
     assert sorted(table) == cli.list_commands(click.Context(cli))
 
 
-def test_the_example_in_python_is_the_one_that_is_tested() -> None:
-    example = (ROOT / "examples" / "first_verdict.py").read_text(encoding="utf-8")
-    assert f"```python\n{example}```" in (ROOT / "docs" / "how-to" / "python.md").read_text(
-        encoding="utf-8"
-    )
+@pytest.mark.parametrize(
+    ("page", "example"), [("python", "first_verdict"), ("mlflow", "speeds_from_mlflow")]
+)
+def test_the_examples_in_python_are_those_that_are_tested(page: str, example: str) -> None:
+    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
+    code = (ROOT / "examples" / f"{example}.py").read_text(encoding="utf-8")
+    assert f"```python\n{code}```" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_in_python_and_tags_in_a_page_exist(page: Path) -> None:
+    tags = {value for value in vars(tfbench.tags).values() if isinstance(value, str)}
+    named = set(re.findall(r"`(tfbench(?:\.\w+)+)[`(]", page.read_text(encoding="utf-8")))
+    others = named - tags - {f"tfbench.{name}" for name in tfbench.__all__}
+    assert [name for name in sorted(others) if not exists(name)] == []
+
+
+def exists(name: str) -> bool:
+    """Says whether there is a module of this name, or a thing in one."""
+    try:
+        pkgutil.resolve_name(name)
+    except (AttributeError, ImportError):
+        return False
+    return True
+
+
+def test_the_page_on_python_has_all_public_names() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    described = re.findall(r"^::: tfbench\S*\.(\w+)$", page, re.MULTILINE)
+    assert sorted(described) == sorted(tfbench.__all__)
+
+
+def list_texts() -> list[str]:
+    """Returns the texts in the product's source but for docstrings; "{}" is what is filled in."""
+    texts = []
+    for path in (ROOT / "tfbench").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if id(node) in docstrings:
+                continue
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            if all(isinstance(part, ast.Constant | ast.FormattedValue) for part in parts):
+                words = [
+                    getattr(part, "value", "") if isinstance(part, ast.Constant) else "{}"
+                    for part in parts
+                ]
+                texts.append("".join(map(str, words)))
+    return texts
+
+
+def test_messages_that_the_page_on_troubles_explains_are_printed() -> None:
+    page = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
+    table = page[page.index("| warning |") : page.index("## It is too slow")]
+    table += page[page.index("| the message says |") :]
+    cells = re.findall(r"^\| ([^|]*`.*?) \|", table, re.MULTILINE)
+    messages = [message for cell in cells for message in re.findall("`(.+?)`", cell)]
+    warnings = (ROOT / "tests" / "golden" / "warnings.txt").read_text(encoding="utf-8")
+    texts = [warnings, *list_texts()]
+    unknown = []
+    for message in messages:
+        pattern = re.sub(r"\d+|\\\.\\\.\\\.", ".*", re.escape(message))
+        if not any(re.search(pattern, text) for text in texts):
+            unknown.append(message)
+    assert len(messages) > 20
+    assert unknown == []

@@ -21,7 +21,7 @@ HEAVY = (
     "scipy",
     "psutil",
 )
-FRAMEWORKS = ("tensorflow", "keras", "mlflow")
+FRAMEWORKS = ("tensorflow", "tensorflow_datasets", "keras", "jax", "torch", "mlflow")
 CALL = """
 sys.argv = ["tfbench", "{}"]
 try:
@@ -36,6 +36,9 @@ WITHOUT_FRAMEWORKS = (
     "from tfbench.recipe.files import *; [load_recipe(find_recipe(n)) for n in list_recipes()]",
     "import tfbench.machine.frameworks, tfbench.runs.layer_record, tfbench.runs.process",
     "import tfbench.comparisons.baseline",
+    # What the parent reads of all models and data sets.
+    "from tfbench.recipe.registry import *; "
+    "[find_config(kind, n) for kind in ('models', 'datasets') for n in list_names(kind)]",
     # A worker hides GPUs, and rejects what cannot be, before TensorFlow is imported.
     "import tfbench.measure.__main__, tfbench.measure.benchmark",
 )

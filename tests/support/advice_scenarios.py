@@ -485,7 +485,7 @@ SCENARIOS = [
     Scenario(f"{WORKERS} --workers 2", "Start one for each", among_workers),
     Scenario(
         CHECK,
-        "Compare with a baseline",
+        "compare with a baseline",
         usable,
         {"--baseline": "base.json", "--save": "new.json"},
         SAVED,

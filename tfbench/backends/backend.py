@@ -2,8 +2,8 @@
 
 A backend is a folder here with a module `backend` that holds a subclass of `Backend`. The methods
 here are for one device, and for batches that NumPy makes. What a framework reports about itself is
-data of `tfbench.records`; datasets, models, strategies and variables are the framework's own, and
-go through the worker as they are.
+data of `tfbench.runs.record`; datasets, models, strategies and variables are the framework's own,
+and go through the worker as they are.
 
 Loading a backend imports its framework: a run is rejected, and GPUs are hidden, before that; see
 `device_choice`.

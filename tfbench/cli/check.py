@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 )
 @click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
-    "--baseline", metavar="FILE", type=FILE, help="Compare with this file, written by --save."
+    "--baseline",
+    "baseline_files",
+    metavar="FILE",
+    type=FILE,
+    multiple=True,
+    help="Compare with this file, written by --save. Repeatable: fails only if slower than each.",
 )
 @click.option("--save", metavar="FILE", type=FILE, help="Save the speeds as a baseline instead.")
 @click.option(
@@ -53,7 +58,7 @@ if TYPE_CHECKING:
 @measures
 def check_command(
     recipe: str,
-    baseline: Path | None,
+    baseline_files: tuple[Path, ...],
     save: Path | None,
     fail_above: float,
     require_detect: float | None,
@@ -78,6 +83,7 @@ def check_command(
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json
     tfbench check mnist_mlp --data synthetic --baseline baseline.json
+    tfbench check mine.toml --baseline monday.json --baseline friday.json
     tfbench check nets.py:build_model --baseline baseline.json
     tfbench check mine.toml --baseline mine.json --require-detect 10%
     tfbench check mine.toml --baseline mine.json --format json > check.json
@@ -89,6 +95,10 @@ def check_command(
         check_sections,
     )
 
+    if bool(save) == bool(baseline_files):
+        raise click.UsageError(
+            "Either compare with a baseline (--baseline FILE), or save one (--save FILE)."
+        )
     if require_detect is not None and require_detect <= fail_above:
         raise click.UsageError(
             f"--require-detect: must be more than --fail-above, {100 * fail_above:g} %. Received:"
@@ -96,7 +106,7 @@ def check_command(
             " or a larger --require-detect."
         )
     request = measuring.make_request(recipe, direct, steady_seconds=5.0)
-    if save and not baseline:
+    if save:
         require_absent("--save compares nothing", "allows_unequal", "fail_above", "require_detect")
         baselines.require_place(save)
         sample, made = baselines.make_baseline(request, repeats, ShownRuns(measuring).make_brief)
@@ -107,15 +117,9 @@ def check_command(
         following = ["", "After a change, compare with it:", f"  {command_line(*words)}"]
         echo_lines(following, err=measuring.as_json)
         return ExitCode.DONE
-    if save or not baseline:
-        raise click.UsageError(
-            "Compare with a baseline (--baseline FILE), or save one (--save FILE)."
-        )
-    source = str(baseline)
-    done, made = baselines.check(
+    checks, made = baselines.check(
         request,
-        baselines.read_baseline(baseline),
-        source,
+        {str(path): baselines.read_baseline(path) for path in baseline_files},
         repeats,
         ShownRuns(measuring).make_brief,
         fail_above=fail_above,
@@ -123,8 +127,9 @@ def check_command(
         allows_unequal=allows_unequal,
     )
     num_failed = made.num_failed
-    sections = check_sections(done, source, num_failed, made.warnings)
-    _echo(sections, check_document(done, source, num_failed), made, measuring)
+    sections = check_sections(checks, num_failed, made.warnings)
+    _echo(sections, check_document(checks, num_failed), made, measuring)
+    done = checks[baselines.find_deciding(checks)]
     if done.judgement == "regression":
         return ExitCode.REGRESSION
     is_missed = done.is_undecided and require_detect is not None

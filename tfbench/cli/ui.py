@@ -23,7 +23,7 @@ _DESKTOPS = ("DISPLAY", "WAYLAND_DISPLAY")
     "--port",
     type=click.IntRange(1, 65535),
     metavar="N",
-    help="[default: the first free one from 5000 on]",
+    help="Port of the server; else the first free one from 5000 on.",
 )
 @click.option(
     "--host",
@@ -36,7 +36,7 @@ _DESKTOPS = ("DISPLAY", "WAYLAND_DISPLAY")
     metavar="NAME",
     envvar="MLFLOW_EXPERIMENT_NAME",
     show_envvar=True,
-    help="MLflow experiment to open. [default: tfbench]",
+    help="MLflow experiment to open, else tfbench.",
 )
 @click.option(
     "--sweep",

@@ -5,8 +5,9 @@ Speeds of processes now, against those that were kept in a file as a baseline.
 
 import dataclasses
 import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -175,27 +176,6 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
     )
 
 
-def _require_equal(baseline: SpeedSample, current: SpeedSample, source: str) -> None:
-    """Rejects a comparison of what is not alike.
-
-    Args:
-        baseline: What speeds were to be compared with.
-        current: What was measured now.
-        source: The baseline, as the user names it.
-
-    Raises:
-        ComparisonError: Naming it, there and here.
-    """
-    unequal = find_differences(baseline.equals, current.equals)
-    if unequal:
-        pairs = [f"{in_words(pair.name)}: {pair.a} there, {pair.b} here" for pair in unequal]
-        raise ComparisonError(
-            f"baseline {source} of {baseline.recipe}: does not match this check:"
-            f" {'; '.join(pairs)}. Use the same settings, save a new baseline (--save FILE instead"
-            " of --baseline), or compare anyway (--allow-unequal)."
-        )
-
-
 def judge_regression(
     baseline: SpeedSample,
     current: SpeedSample,
@@ -327,23 +307,21 @@ def make_baseline(
 
 def check(
     request: RunRequest,
-    baseline: SpeedSample,
-    source: str,
+    baselines: Mapping[str, SpeedSample],
     num_repeats: int,
     execute: Execute,
     *,
     fail_above: float = DEFAULT_FAIL_ABOVE,
     require_detect: float | None = None,
     allows_unequal: bool = False,
-) -> tuple[RegressionCheck, RunSeries]:
-    """Repeats a run, and says whether it has become slower.
+) -> tuple[dict[str, RegressionCheck], RunSeries]:
+    """Repeats a run, and says of each baseline whether it has become slower.
 
     What is unequal is rejected after the first run that has a speed.
 
     Args:
         request: What is run.
-        baseline: What its speeds are compared with.
-        source: What messages call that.
+        baselines: What its speeds are compared with, by what messages call it.
         num_repeats: How often; runs that fail are left out.
         execute: Makes one run.
         fail_above: The share of the speed whose loss is no regression yet.
@@ -357,22 +335,47 @@ def check(
         TfbenchError: The first run was rejected.
     """
     if not allows_unequal:
-        execute = _requiring_equal(execute, baseline, source)
+        execute = _requiring_equal(execute, baselines)
     current, series = _measure(request, num_repeats, execute, "nothing was judged", fewest=2)
-    return judge_regression(baseline, current, fail_above, require_detect), series
+    checks = {}
+    for source, baseline in baselines.items():
+        checks[source] = judge_regression(baseline, current, fail_above, require_detect)
+    return checks, series
 
 
-def _requiring_equal(execute: Execute, baseline: SpeedSample, source: str) -> Execute:
+def find_deciding(checks: Mapping[str, RegressionCheck]) -> str:
+    """Returns the baseline whose check is the result, since training must be slower than each."""
+
+    def rank(source: str) -> tuple[bool, bool, float]:
+        check = checks[source]
+        is_regression = check.judgement == "regression"  # one that is none comes first
+        return not is_regression, not check.is_undecided, check.speedup.high or math.inf
+
+    return max(checks, key=rank)
+
+
+def _requiring_equal(execute: Execute, baselines: Mapping[str, SpeedSample]) -> Execute:
     """Lets the first run that has a speed end the series if it must not be compared."""
 
     def execute_checked(request: RunRequest, label: str) -> Run:
         run = execute(request, label)
         if speed := run.samples_per_second:
             sample = make_sample([(run.result, speed)], group=request.run_id)
-            _require_equal(baseline, sample, source)
+            for source, baseline in baselines.items():
+                if unequal := find_differences(baseline.equals, sample.equals):
+                    raise ComparisonError(_describe_mismatch(source, baseline, unequal))
         return run
 
     return execute_checked
+
+
+def _describe_mismatch(source: str, baseline: SpeedSample, unequal: Differences) -> str:
+    pairs = [f"{in_words(pair.name)}: {pair.a} there, {pair.b} here" for pair in unequal]
+    return (
+        f"baseline {source} of {baseline.recipe}: does not match this check: {'; '.join(pairs)}."
+        " Use the same settings, save a new baseline (--save FILE instead of --baseline), or"
+        " compare anyway (--allow-unequal)."
+    )
 
 
 def _measure(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfbench.comparisons.baseline import RegressionCheck, SpeedSample
+from tfbench.comparisons.baseline import RegressionCheck, SpeedSample, find_deciding
 from tfbench.comparisons.difference import describe_change
 from tfbench.comparisons.equality import Difference, in_words
 from tfbench.comparisons.intervals import log_interval
@@ -19,16 +19,21 @@ _LEAST_PRECISION = 0.1  # of a baseline, beyond which a check is of little use
 
 
 def check_sections(
-    check: RegressionCheck, source: str, num_failed: int, warnings: Sequence[str] = ()
+    checks: Mapping[str, RegressionCheck], num_failed: int, warnings: Sequence[str] = ()
 ) -> list[Section]:
     """Returns the judgement, the speeds then and now, other changes and warnings.
 
     Args:
-        check: The comparison with the baseline.
-        source: The baseline, as the user named it.
+        checks: The comparison with each baseline, by its name as the user typed it.
         num_failed: Runs that failed now, and are left out.
         warnings: What disturbed the runs.
     """
+    source = find_deciding(checks)
+    check = checks[source]
+    others = []
+    for name, other in checks.items():
+        if name != source:
+            others.append(f"{describe_ratio(other.speedup)} against {name}")
     detectable = format_share(check.smallest_detectable)
     limits = f"limit {100 * check.fail_above:g} %"
     if check.require_detect is not None:
@@ -41,6 +46,7 @@ def check_sections(
             f"{check.current.recipe} against {source} of {format_date(check.baseline.created)}"
         ),
         "Baseline": _describe_speeds(check.baseline),
+        "Others": "; ".join(others),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
         "Detects": f"slow-downs of {detectable} or more ({limits})",
         "Unequal": unequal,
@@ -74,15 +80,17 @@ def judgement_sentence(check: RegressionCheck, num_failed: int = 0) -> str:
     finding += f", {describe_ratio(check.speedup)} of the baseline's speed"
     if check.is_undecided:
         finding += f". Try --repeats {2 * check.current.num}, also for the baseline."
-    if check.judgement == "regression":
-        return f"FAILED: {finding}"
-    if num_failed:
-        return f"FAILED: {count(num_failed, 'run')} failed. The others: {finding}"
+    if num_failed and check.judgement != "regression":
+        finding = f"{count(num_failed, 'run')} failed. The others: {finding}"
+    return f"{_find_outcome(check, num_failed)}: {finding}"
+
+
+def _find_outcome(check: RegressionCheck, num_failed: int) -> str:
+    if check.judgement == "regression" or num_failed:
+        return "FAILED"
     if not check.is_undecided:
-        return f"PASSED: {finding}"
-    if check.require_detect is None:
-        return f"UNDECIDED: {finding}"
-    return f"FAILED: {finding}"
+        return "PASSED"
+    return "UNDECIDED" if check.require_detect is None else "FAILED"
 
 
 def baseline_sections(sample: SpeedSample, path: Path, warnings: Sequence[str]) -> list[Section]:
@@ -91,32 +99,38 @@ def baseline_sections(sample: SpeedSample, path: Path, warnings: Sequence[str]) 
     pairs = {
         "Stored as": str(path),
         "Sessions": (
-            "1. Where days differ by 3 %, unchanged code fails in about 5 % of checks. Save"
-            " baselines on 3 days: a slow-down against each is false in less than 1 %."
+            "1. Where days differ by 3 %, unchanged code fails in about 3 % of checks. With"
+            " baselines of 3 days (--baseline for each), less than 1 %."
         ),
     }
     interval = log_interval(sample.samples_per_second)
     if interval and interval.relative_half_width > _LEAST_PRECISION:
         precision = format_share(interval.relative_half_width)
+        first = " First follow the warnings below." if warnings else ""
         noisy = (
             f"Too noisy: the baseline is known to ± {precision}, and a check cannot detect less."
-            " Save it again while nothing else runs, or with more --repeats."
+            f"{first} Save it again while nothing else runs, or with more --repeats."
         )
         warnings = [noisy, *warnings]
     return _facts_and_warnings(title, pairs, warnings)
 
 
-def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict[str, Any]:
+def check_document(checks: Mapping[str, RegressionCheck], num_failed: int) -> dict[str, Any]:
     """Returns a check as plain values; speeds in samples per second.
 
     Args:
-        check: The comparison with the baseline.
-        source: The baseline, as the user named it.
+        checks: The comparison with each baseline, by its name as the user typed it.
         num_failed: Runs that failed now.
     """
-    plain = to_document(check)
-    plain["baseline"]["source"] = source
-    return {**plain, "sentence": judgement_sentence(check, num_failed), "num_failed": num_failed}
+    documents = {}
+    for source, check in checks.items():
+        plain = to_document(check)
+        plain["baseline"]["source"] = source
+        plain["sentence"] = judgement_sentence(check, num_failed)
+        plain["outcome"] = _find_outcome(check, num_failed)
+        documents[source] = plain
+    deciding = documents.pop(find_deciding(checks))
+    return {**deciding, "num_failed": num_failed, "others": list(documents.values())}
 
 
 def _describe_speeds(sample: SpeedSample) -> str:

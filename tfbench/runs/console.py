@@ -112,6 +112,7 @@ class RunConsole(Observer):
         self._first_stage: str | None = None  # "": it has been shown
         self._has_table = False  # of epochs
         self._has_told_length = False
+        self._next_told = _LONG  # seconds of the first step
 
     def stage(self, text: str) -> None:
         """Says what is being done, for example "loading data"."""
@@ -134,6 +135,14 @@ class RunConsole(Observer):
         self._print([*lines, ""])
         if guess := describe_guess(result):
             self._print([*formats.wrap(f"i {guess}", self._console.width), ""])
+
+    def first_step(self, seconds: float) -> None:
+        """Says how long the first step has taken; without a terminal after 1, 2, 4 ... minutes."""
+        if self._is_live:
+            self.stage(f"first step, {formats.format_clock(seconds)} so far")
+        elif seconds >= self._next_told:
+            self._next_told *= 2
+            self._print([f"first step, {formats.format_guess(seconds)} so far"])
 
     def progress(self, progress: TrainingProgress) -> None:
         """Moves the progress bar; without a terminal, says once how long the run will take."""

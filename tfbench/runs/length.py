@@ -11,6 +11,7 @@ from tfbench.wording import command_line
 
 _SECONDS = 60.0  # of a run that is advised
 _TOO_LONG_STEP = 5.0  # seconds, beyond which a smaller batch is advised
+_FIRST_STEP_SECONDS = 2.0  # between two looks at the first step
 _LONG_STEP = 1.0  # seconds; compiling it takes little of it, so that the first one tells the speed
 
 
@@ -78,6 +79,20 @@ class RunProgress:
         self._step_guess = result.step_guess
         # Step and time before which the model was being compiled.
         self._first: tuple[int, float] | None = None
+        # Seconds of the first step; a profile says itself what it is at.
+        self._next_told = math.inf if result.request.profile else 0.0
+
+    def first_step_seconds(self, time_: float) -> float | None:
+        """Returns how long the first step has been under way; None: it is over, or was just told.
+
+        Args:
+            time_: In seconds since 1970.
+        """
+        seconds = time_ - self._started_at
+        if self._first or seconds < self._next_told:
+            return None
+        self._next_told = seconds + _FIRST_STEP_SECONDS
+        return seconds
 
     def advance(self, epoch: int, step: int, *, time_: float) -> TrainingProgress:
         """Returns where the run is.

@@ -37,7 +37,7 @@ class Observer:
 
     Its methods are called in the thread that follows the measuring process.
 
-    Each method does nothing unless it is overridden, as the consoles of `tfbench.show` do; a
+    Each method does nothing unless it is overridden, as the command line's consoles do; a
     callback of a notebook would be another. What an observer does takes time from following the
     run, and processor time from the measurement: it is to be quick, and to start no thread that is
     not. What it raises ends the run.
@@ -48,6 +48,9 @@ class Observer:
 
     def ready(self, result: RunResult) -> None:
         """Devices, data and model are ready; `result` holds what is known before the training."""
+
+    def first_step(self, seconds: float) -> None:
+        """The first step, which compiles the network, is under way for so long; now and then."""
 
     def progress(self, progress: TrainingProgress) -> None:
         """More steps are done; about once a second."""

@@ -158,6 +158,8 @@ class _Run:
                 return self._interruption()
             self._note_tracking()
             cause = self._find_cause_to_stop()
+            if not cause and self.progress:
+                self._show_first_step(self.progress)
             if cause and asked_to_stop_at == math.inf:
                 self.observer.stage(f"stopping ({cause})")
                 self.worker.terminate()
@@ -327,6 +329,11 @@ class _Run:
         self.worker.begin()
         self.has_begun = True
         return None
+
+    def _show_first_step(self, progress: RunProgress) -> None:
+        seconds = progress.first_step_seconds(time.time())
+        if seconds is not None:
+            self.observer.first_step(seconds)
 
     def _track(self) -> None:
         """Has the tracker follow the journal, unless it still is at it, or failed before."""

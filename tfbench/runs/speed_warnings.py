@@ -329,7 +329,8 @@ def _within_epochs(run: RunView) -> tuple[StepSpan, ...]:
 
 @SPEED.row(
     "The first steps of {epochs} took {share} of the time: {first} a step, others {others}.",
-    "Keras' `fit` makes its iterator anew for each epoch; it matters less in longer epochs.",
+    "Keras' `fit` makes its iterator anew for each epoch. To leave them out, use"
+    " --set training.feed=pipeline.",
 )
 def _slow_beginnings(run: RunView) -> Iterator[Values]:
     others = _within_epochs(run)

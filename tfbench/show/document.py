@@ -51,7 +51,7 @@ def _list_names(kind: Any) -> list[str]:
     names = [field.name for field in dataclasses.fields(kind)]
     if not is_record(kind):
         for name, member in vars(kind).items():
-            if isinstance(member, property):
+            if isinstance(member, property) and not name.startswith("_"):
                 names.append(name)
     return names
 

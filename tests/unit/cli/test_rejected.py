@@ -83,7 +83,7 @@ REJECTED = {
     ),
     "run mine.toml --vary-seed": "--vary-seed needs --repeats or --until-precise",
     "run --resume @last --repeats 3": "--resume continues one run as it was: leave --repeats out.",
-    "check sine_lstm": "Compare with a baseline (--baseline FILE), or save one (--save FILE).",
+    "check sine_lstm": "Either compare with a baseline (--baseline FILE), or save one (--save FILE).",
     "check sine_lstm --save a.json --allow-unequal": (
         "--save compares nothing: leave --allow-unequal out"
     ),

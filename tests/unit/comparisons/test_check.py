@@ -1,6 +1,7 @@
 """`tfbench check`: baselines in files, rejections, exit codes."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,66 @@ def test_a_check_gives_json(tfbench: Cli, fake: Fake, baseline: Path) -> None:
     fake(*SPEEDS)
     saved = json_of(tfbench, *CHECK, "--save", "b.json")
     assert (saved["file"], saved["baseline"]["samples_per_second"]) == ("b.json", list(SPEEDS))
+
+
+@pytest.mark.parametrize(
+    ("speeds_then", "exit_code", "ratio", "other"),
+    [
+        (SPEEDS, 3, "FAILED: regression, 0.90x [", "0.86x ["),  # slower than both
+        (SLOW, 0, "PASSED: no measurable difference, 1.00x [", "0.86x ["),  # than one of them
+    ],
+)
+def test_a_slow_down_must_show_against_each_of_several_baselines(
+    tfbench: Cli,
+    fake: Fake,
+    baseline: Path,
+    speeds_then: Any,
+    exit_code: int,
+    ratio: str,
+    other: str,
+) -> None:
+    edit(baseline, samples_per_second=speeds_then)
+    fake(*(1.05 * speed for speed in SPEEDS))
+    assert tfbench(*CHECK, "--save", "fast.json").exit_code == 0
+    runs = fake(*SLOW)
+    for order in (["fast.json", str(baseline)], [str(baseline), "fast.json"]):
+        both = [word for path in order for word in ("--baseline", path)]
+        done = tfbench(*CHECK, *both, "--format", "json")
+        assert (done.exit_code, len(runs.requests)) == (exit_code, 5)  # measured once
+        runs.requests.clear()
+        assert ratio in done.stderr
+        assert re.search(rf"Others +{re.escape(other)}.*\] against fast\.json", done.stderr)
+        document = done.document
+        assert document["baseline"]["source"] == str(baseline)
+        assert document["outcome"] == ratio.partition(":")[0]
+        (rest,) = document["others"]
+        assert (rest["baseline"]["source"], rest["judgement"]) == ("fast.json", "regression")
+    edit(Path("fast.json"), equals=json.loads(baseline.read_text())["equals"] | {"hostname": "b"})
+    done = tfbench(*CHECK, *both)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "baseline fast.json of sine_lstm: does not match this check" in done.stderr
+
+
+def test_a_baseline_that_cannot_tell_does_not_undo_what_another_shows(
+    tfbench: Cli, fake: Fake, baseline: Path
+) -> None:
+    fake(*NOISY)
+    assert tfbench(*CHECK, "--save", "noisy.json").exit_code == 0
+    both = ("--baseline", "noisy.json", "--baseline", str(baseline), "--require-detect", "10%")
+    for speeds, exit_code, outcome in ((SPEEDS, 0, "PASSED: no"), (SLOW, 1, "FAILED: could not")):
+        fake(*speeds)
+        done = tfbench(*CHECK, *both)
+        assert (done.exit_code, outcome in done.stdout) == (exit_code, True)
+
+
+@pytest.mark.parametrize("options", [(), ("--save", "a.json", "--baseline", "b.json")])
+def test_a_check_needs_a_baseline_or_a_place_for_one(
+    tfbench: Cli, fake: Fake, options: tuple[str, ...]
+) -> None:
+    runs = fake(*SPEEDS)
+    done = tfbench(*CHECK, *options)
+    assert (done.exit_code, runs.requests) == (2, [])
+    assert "Either compare with a baseline (--baseline FILE), or save one" in done.stderr
 
 
 def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:

@@ -82,10 +82,12 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
     ):
         speeds = [100 * math.exp(spread * one) for one in (-1.2649, -0.6325, 0.0, 0.6325, 1.2649)]
         done = judge_regression(build_sample(*speeds), build_sample(*speeds, group="now"))
-        document = check_document(done, "baseline.json", 0)
+        document = check_document({"baseline.json": done}, 0)
         assert (document["judgement"], document["fail_above"]) == ("no measurable difference", 0.05)
         assert (document["is_blind"], document["is_undecided"]) == (is_blind, is_undecided)
         assert document["sentence"].startswith("UNDECIDED: could not tell, ") == is_undecided
+        assert document["outcome"] == ("UNDECIDED" if is_undecided else "PASSED")
+        assert not any(name.startswith("_") for name in document)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_the_user_may_name_the_slow_down_that_a_check_has_to_see(
     assert judgement_sentence(done).startswith(sentence)
     assert judgement_sentence(done, 1).startswith("FAILED: 1 run failed. The others: ")
     limits = f"(limit 0 %, required {100 * required:g} %)"
-    assert limits in shown(check_sections(done, "base.json", 0))
+    assert limits in shown(check_sections({"base.json": done}, 0))
 
 
 def test_a_check_that_could_not_tell_still_says_what_it_found_for_certain() -> None:
@@ -114,7 +116,10 @@ def test_a_baseline_says_of_how_many_sessions_it_is_and_how_many_it_needs() -> N
     noisy = shown(baseline_sections(build_sample(100.0, 50.0, 75.0), Path("base.json"), []))
     assert "Too noisy: the baseline is known to ± " in noisy
     assert "Sessions    1. Where days differ by 3 %, unchanged code fails" in noisy
-    assert "Save baselines on 3 days" in noisy
+    assert "baselines of 3 days (--baseline for each)" in noisy
+    assert "detect less. Save it again while nothing else runs" in noisy
+    warned = shown(baseline_sections(build_sample(100.0, 50.0, 75.0), Path("b.json"), ["Load."]))
+    assert "detect less. First follow the warnings below. Save it" in warned
 
 
 def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> None:
@@ -134,7 +139,7 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
         ("driver", "['550.1']", "['560.2']"),
         ("measurement.seconds", "5.0", "2.0"),
     }
-    last_line = shown(check_sections(done, "b.json", 0))
+    last_line = shown(check_sections({"b.json": done}, 0))
     assert last_line.endswith("; measurement.seconds 5.0 -> 2.0")
 
 
@@ -177,5 +182,5 @@ def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code
 def test_a_check_is_shown_as_in_the_golden_file(golden: Golden) -> None:
     gpus = (Gpu(name="A GPU", driver="550.1"),)
     done = changes_to(group="now", environment=build_environment(hostname="other", gpus=gpus))
-    sections = check_sections(done, "baseline.json", 2, ["2 of 5 runs: the machine swapped."])
+    sections = check_sections({"baseline.json": done}, 2, ["2 of 5 runs: the machine swapped."])
     golden("check_80.txt", "\n".join(text(sections, 80)) + "\n")

@@ -235,21 +235,35 @@ def test_a_run_limited_by_seconds_has_a_speed_however_long_a_call_takes(
 
 
 @pytest.mark.parametrize(
-    ("epoch_steps", "each", "num_steps"),
+    ("epoch_steps", "seconds", "each", "num_steps"),
     [
-        (7, 1, 14),  # after 10 steps, 4 more make two whole epochs
-        (5, 1, 10),
-        (18, 1, 18),  # no other epoch has begun after 10 steps
-        (25, 1, 10),  # 15 more would take longer than the 10
-        (7, 3, 15),  # steps come in threes
-        (None, 1, 10),
+        (7, 1.0, 1, 14),  # after 10 steps, 4 more make two whole epochs
+        (5, 1.0, 1, 10),
+        (18, 1.0, 1, 18),  # no other epoch has begun after 10 steps
+        (25, 1.0, 1, 10),  # 15 more would take longer than the 10
+        (37, 2.0, 1, 37),  # 17 more do not take longer than the 20
+        (7, 1.0, 3, 15),  # steps come in threes
+        (None, 1.0, 1, 10),
     ],
 )
 def test_a_run_limited_by_seconds_ends_with_whole_epochs_if_that_is_soon(
-    epoch_steps: int | None, each: int, num_steps: int
+    epoch_steps: int | None, seconds: float, each: int, num_steps: int
 ) -> None:
-    run = Run(epoch_steps=epoch_steps, seconds=1.0, warmup_steps=3)
+    run = Run(epoch_steps=epoch_steps, seconds=seconds, warmup_steps=3)
     assert run.train(100.0, each=each) == 3 + num_steps
+
+
+def test_workers_ask_the_first_after_half_of_the_steps_that_are_left() -> None:
+    asked = []
+
+    def ask(pause: float) -> float:
+        asked.append(pause)
+        return pause
+
+    run = Run(None, ask, seconds=4.0)
+    assert run.train(62.5) == 1 + 64
+    # After 1 of 64 steps, 32, 48, 56 and 60; 2 and 0.5 are rounded down, to 1 at least.
+    assert asked == [31, 16, 8, 4, 1, 1, 1, 1, 0]
 
 
 def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_limit() -> None:

@@ -271,6 +271,25 @@ def test_no_thread_draws_beside_the_measurement() -> None:
     shown.close()
 
 
+def test_a_long_first_step_says_how_long_it_has_taken() -> None:
+    screen = Screen()
+    shown = open_console(screen, force_terminal=True)
+    shown.stage("building the model")
+    shown.first_step(0.0)
+    shown.first_step(74.0)
+    assert "first step, 1:14 so far" in screen.getvalue()
+    shown.close()
+    file = io.StringIO()
+    shown = open_console(file)
+    for seconds in range(0, 300, 2):
+        shown.first_step(float(seconds))
+    assert file.getvalue().splitlines() == [
+        "first step, 1 min so far",
+        "first step, 2 min so far",
+        "first step, 4 min so far",
+    ]
+
+
 def test_what_is_to_be_known_of_devices_is_the_first_line() -> None:
     file = io.StringIO()
     shown = open_console(file)

@@ -128,6 +128,14 @@ def test_the_first_step_tells_the_speed_where_compiling_takes_little_of_it(
     assert run.advance(1, 2, time_=1190.0).seconds_left == 28 * 90.0
 
 
+def test_the_first_step_is_told_of_every_two_seconds_until_it_is_over() -> None:
+    run = RunProgress(build_result(), 1000.0)
+    times = (1000.0, 1000.4, 1001.9, 1002.0, 1003.9, 1008.0)
+    assert [run.first_step_seconds(time_) for time_ in times] == [0.0, None, None, 2.0, None, 8.0]
+    run.advance(1, 1, time_=1009.0)
+    assert run.first_step_seconds(1020.0) is None
+
+
 @pytest.mark.parametrize(
     ("limit", "total", "left"),
     [({"steps": 3}, 5, 400.0), ({"seconds": 60.0}, None, 200.0), ({"seconds": 150.0}, None, 250.0)],
