@@ -25,13 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from builders import build_result
 from sweeps import TWO_SETUPS, build_brief
-from tfbench.comparisons.baseline import (
-    DEFAULT_FAIL_ABOVE,
-    SpeedSample,
-    find_deciding,
-    judge_regression,
-    make_sample,
-)
+from tfbench.comparisons.baseline import SpeedSample, make_sample
 from tfbench.comparisons.blocks import Runs
 from tfbench.comparisons.comparison import Comparison, compare
 from tfbench.comparisons.crossover import Crossover, refine, spread_values
@@ -41,6 +35,7 @@ from tfbench.comparisons.intervals import log_interval
 from tfbench.comparisons.judging import Speedup, judge_pair, judge_rows
 from tfbench.comparisons.looks import ONE_LOOK, Looks
 from tfbench.comparisons.questions import EQUAL_WITHIN, Pair
+from tfbench.comparisons.regression import DEFAULT_FAIL_ABOVE, find_deciding, judge_regression
 from tfbench.comparisons.verdict import find_verdict
 from tfbench.sweeps.arguments import DEFAULT_ROUNDS, DEFAULT_SEARCH_ROUNDS
 from tfbench.sweeps.plan import Setup

@@ -35,7 +35,7 @@ WITHOUT_FRAMEWORKS = (
     "import tfbench.cli as c; [c.cli.get_command(None, n) for n in c.cli.list_commands(None)]",
     "from tfbench.recipe.files import *; [load_recipe(find_recipe(n)) for n in list_recipes()]",
     "import tfbench.machine.frameworks, tfbench.runs.layer_record, tfbench.runs.process",
-    "import tfbench.comparisons.baseline",
+    "import tfbench.comparisons.regression",
     # What the parent reads of all models and data sets.
     "from tfbench.recipe.registry import *; "
     "[find_config(kind, n) for kind in ('models', 'datasets') for n in list_names(kind)]",

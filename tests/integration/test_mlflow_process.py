@@ -29,7 +29,6 @@ from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.tracker import Tracker
 
 Cli = Callable[..., Any]
-pytestmark = pytest.mark.cold
 
 
 @pytest.fixture
@@ -54,6 +53,7 @@ def process_of(tracker: Tracker) -> psutil.Process:
     return psutil.Process(tracker._child.process.pid)
 
 
+@pytest.mark.cold
 def test_a_run_is_tracked_there_as_it_would_be_here(
     store: Store, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,6 +121,7 @@ def test_nothing_is_sent_for_ever_to_a_process_that_is_stopped(
         answer.result()
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_what_is_in_a_call_is_an_error_once_it_is_killed_and_ends_with_who_asked(
     silent: socket.socket, is_killed: bool, monkeypatch: pytest.MonkeyPatch

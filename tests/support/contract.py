@@ -90,16 +90,27 @@ def run_forked(arguments: Sequence[str], cwd: Path, environment: Mapping[str, st
         return Finished(exit_code, stdout.read(), stderr.read())
 
 
-# Names of commands. How a run starts is one of the settings in which a run and the baseline of a
-# `check` must be equal, so that all of these are forked.
-_started = {"check"}
+def starts_cold(name: str) -> bool:
+    """Says whether a command is the first of its name in this test session, and not `check`.
+
+    How a run starts is one of the settings in which a run and the baseline of a `check` must be
+    equal, so that all of these are forked.
+    """
+    if name == "check":
+        return False
+    mark = Path(sharing.server_of_session()).with_name(f"started-{name}")
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 class Cli:
     """`tfbench` in a folder, whose store is `mlruns`.
 
-    The first command of each name but `check`, in each process of tests, starts cold, as a user's
-    does, and so do all that are started without waiting for them. Others are forked.
+    The first command of each name but `check` starts cold, as a user's does, and so do all that
+    are started without waiting for them. Others are forked.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -108,11 +119,9 @@ class Cli:
 
     def __call__(self, *arguments: str) -> Finished:
         """Runs a command to its end."""
-        name = arguments[0]
-        if name in _started:
-            return run_forked(arguments, self.folder, clean_environment())
-        _started.add(name)
-        return self.wait(self.start(*arguments))
+        if starts_cold(arguments[0]):
+            return self.wait(self.start(*arguments))
+        return run_forked(arguments, self.folder, clean_environment())
 
     def json(self, *arguments: str, exit_code: int = 0) -> Any:
         """Returns the JSON document of a command that ends with an exit code."""

@@ -89,6 +89,7 @@ def check_command(
     tfbench check mine.toml --baseline mine.json --format json > check.json
     """
     from tfbench.comparisons import baseline as baselines
+    from tfbench.comparisons import regression
     from tfbench.comparisons.baseline_text import (
         baseline_sections,
         check_document,
@@ -117,7 +118,7 @@ def check_command(
         following = ["", "After a change, compare with it:", f"  {command_line(*words)}"]
         echo_lines(following, err=measuring.as_json)
         return ExitCode.DONE
-    checks, made = baselines.check(
+    checks, made = regression.check(
         request,
         {str(path): baselines.read_baseline(path) for path in baseline_files},
         repeats,
@@ -129,7 +130,7 @@ def check_command(
     num_failed = made.num_failed
     sections = check_sections(checks, num_failed, made.warnings)
     _echo(sections, check_document(checks, num_failed), made, measuring)
-    done = checks[baselines.find_deciding(checks)]
+    done = checks[regression.find_deciding(checks)]
     if done.judgement == "regression":
         return ExitCode.REGRESSION
     is_missed = done.is_undecided and require_detect is not None

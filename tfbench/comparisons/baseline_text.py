@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfbench.comparisons.baseline import RegressionCheck, SpeedSample, find_deciding
+from tfbench.comparisons.baseline import SpeedSample
 from tfbench.comparisons.difference import describe_change
 from tfbench.comparisons.equality import Difference, in_words
 from tfbench.comparisons.intervals import log_interval
 from tfbench.comparisons.judging import describe_ratio
+from tfbench.comparisons.regression import RegressionCheck, find_deciding
 from tfbench.comparisons.speeds import with_interval
 from tfbench.show.document import to_document
 from tfbench.show.formats import format_date, format_speed

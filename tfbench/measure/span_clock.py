@@ -137,22 +137,20 @@ class SpanClock:
         self.step += count
         time_ns = self.now()
         is_limit = self._reaches_limit(time_ns)
-        asks = (
-            self._ask_first is not None
-            and self._steady_start is not None
-            and self.step >= self._next_asked
-        )
+        ask_first = None
+        if self._steady_start is not None and self.step >= self._next_asked:
+            ask_first = self._ask_first
         in_warmup = self._steady_start is None
         reaches_steady = in_warmup and self.step >= self.config.warmup_steps
         is_long = time_ns - self._span_start >= self._min_span_ns or self._is_far_ahead
         is_due = self.config.clock == "step" or is_long
-        if is_first or reaches_steady or ends_epoch or is_limit or is_due or asks:
+        if is_first or reaches_steady or ends_epoch or is_limit or is_due or ask_first:
             self._end_span()
             if reaches_steady or (in_warmup and self._is_warm):
                 self._steady_start = self._span_start
                 self._steady_first_step = self.step + 1
-            if asks:
-                is_limit = self._is_over_for_first() or is_limit
+            if ask_first:
+                is_limit = self._is_over_for_first(ask_first) or is_limit
                 self.restart()
             self.breakdown.switch("callbacks" if ends_epoch or is_limit else self._part)
         return is_limit
@@ -214,7 +212,7 @@ class SpanClock:
             return math.inf
         return self.config.seconds - (time_ns - self._steady_start) * _NS
 
-    def _is_over_for_first(self) -> bool:
+    def _is_over_for_first(self, ask_first: Callable[[float], float]) -> bool:
         """Asks the first worker whether its time is over.
 
         If not, the first worker says after how many steps to ask again.
@@ -226,6 +224,6 @@ class SpanClock:
             speed = self.steady_steps_per_second or 0.0
             pause = max(1, int(seconds_left * speed / 2))
         pause = max(pause, self.config.least_steps - self._steady_steps)
-        pause = int(self._ask_first(pause)) if self._ask_first else 0
+        pause = int(ask_first(pause))
         self._next_asked = self.step + pause
         return pause == 0

@@ -16,18 +16,14 @@ from builders import (
     build_sizes,
 )
 from kinds import Fields, Golden
-from tfbench.comparisons.baseline import (
-    RegressionCheck,
-    SpeedSample,
-    judge_regression,
-    make_sample,
-)
+from tfbench.comparisons.baseline import SpeedSample, make_sample
 from tfbench.comparisons.baseline_text import (
     baseline_sections,
     check_document,
     check_sections,
     judgement_sentence,
 )
+from tfbench.comparisons.regression import RegressionCheck, judge_regression
 from tfbench.errors import ComparisonError
 from tfbench.machine.facts import Gpu
 from tfbench.show.table import Section, text

@@ -13,7 +13,7 @@ from tfbench.errors import TrackingError, UnknownNameError
 from tfbench.store.journal import Journal, request_fields
 from tfbench.store.liveness import is_running, run_lock
 from tfbench.store.recover import recover
-from tfbench.store.store import Store
+from tfbench.store.store import SHOWN_CANDIDATES, Store
 
 RUN = "0" * 31 + "1"
 
@@ -163,3 +163,17 @@ def test_the_lock_of_a_run_that_was_killed_before_its_journal_is_removed_and_one
     with run_lock(starting):
         assert recover(store, lambda *_: pytest.fail("nothing is to be sent")) == []
         assert [path.stem for path in store.journals.iterdir()] == ["b" * 32]
+
+
+def test_runs_that_may_be_meant_are_listed_and_further_ones_counted(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for index in range(SHOWN_CANDIDATES + 2):
+        write_journal(store, build_sized_result(index))
+        with pytest.raises(UnknownNameError) as raised:
+            store.find("nobody")
+        _, *lines = str(raised.value).splitlines()
+        expected = [f"  {head.run_id}  {head.name}" for head in store.heads()]
+        num_more = len(expected) - SHOWN_CANDIDATES
+        if num_more > 0:
+            expected[SHOWN_CANDIDATES:] = [f"  ... and {num_more} more"]
+        assert lines == expected
